@@ -1,0 +1,52 @@
+# Everything a developer needs: `make serve` and `make test` set themselves up in .venv on first use.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help serve test lint format generate soak clean
+
+help:
+	@echo 'make serve      run the server        (ARGS="--port 7000" for more options)'
+	@echo 'make test       run the tests         (ARGS="tests/stores -k expiry" for some of them)'
+	@echo 'make lint       ruff and mypy'
+	@echo 'make format     ruff format and the fixes ruff is sure of'
+	@echo 'make generate   write the generated files again after a change of a declaration or setting'
+	@echo 'make soak       the long tests        (SOAK_SECONDS=600 SOAK_SEQUENCES=10000)'
+	@echo 'make clean      remove .venv and what tools left'
+
+serve: $(READY)
+	@exec $(BIN)/amemdb serve $(ARGS)
+
+test: $(READY)
+	$(BIN)/pytest -n auto --dist worksteal $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+generate: $(READY)
+	$(BIN)/python -m amemdb.commands.generate
+	$(BIN)/python -m amemdb.config_page
+
+SOAK_SECONDS ?= 600
+SOAK_SEQUENCES ?= 10000
+
+soak: $(READY)
+	SOAK_SEQUENCES=$(SOAK_SEQUENCES) $(BIN)/pytest -n auto --dist worksteal -m soak --soak $(SOAK_SECONDS) $(ARGS)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("amemdb needs Python 3.11 or newer; \
+	give one with PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(READY)
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
