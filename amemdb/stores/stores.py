@@ -1,0 +1,124 @@
+"""All state of one node: the families bound together, and the one door through which it changes.
+
+`apply(record)` is how live writes, log replay and followers change anything. `dump_object` is its inverse: the
+records that rebuild an object as it is. The digest is made of those dumps, so two copies with equal digests hold the
+same data, whatever order it came in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+
+import msgpack
+
+from amemdb.stores import records
+from amemdb.stores.conversation import ConversationStore
+from amemdb.stores.episodic import EpisodicStore
+from amemdb.stores.keyspace import Keyspace
+from amemdb.stores.records import Record
+from amemdb.stores.semantic import SemanticStore
+from amemdb.stores.summary import SummaryStore
+from amemdb.stores.wheel import Wheel
+from amemdb.stores.working import WorkingStore
+
+
+class Stores:
+    """The five stores, the keyspace and the expiry wheel."""
+
+    def __init__(self) -> None:
+        self.wheel = Wheel()
+        self.conv = ConversationStore(self.wheel)
+        self.work = WorkingStore(self.wheel)
+        self.sem = SemanticStore(self.wheel)
+        self.epis = EpisodicStore(self.wheel)
+        self.summary = SummaryStore()
+        self.keys = Keyspace(self.wheel)
+        self._appliers = self._table()
+
+    def apply(self, record: Record) -> None:
+        """Make the change that `record` names."""
+        self._appliers[record[0]](record)
+
+    def _table(self) -> list[Callable[[Record], None]]:
+        table: list[Callable[[Record], None]] = [_unknown] * (records.KIND_MAX + 1)
+        conv, work, sem, epis, summary, keys = self.conv, self.work, self.sem, self.epis, self.summary, self.keys
+        table[records.CONVERSATION_SET] = conv.apply_set
+        table[records.TURN_APPENDED] = conv.apply_turn
+        table[records.CONVERSATION_CLEARED] = conv.apply_cleared
+        table[records.CONVERSATION_DROPPED] = self._apply_session_dropped
+        table[records.CONVERSATION_EXPIRY_SET] = conv.apply_expiry_set
+        table[records.NOTE_SET] = work.apply_set
+        table[records.NOTE_DELETED] = work.apply_deleted
+        table[records.NOTES_CLEARED] = work.apply_cleared
+        table[records.NAMESPACE_CREATED] = sem.apply_created
+        table[records.FACT_STORED] = sem.apply_stored
+        table[records.FACT_FORGOTTEN] = sem.apply_forgotten
+        table[records.NAMESPACE_DROPPED] = sem.apply_dropped
+        table[records.EVENT_LOGGED] = epis.apply_logged
+        table[records.EVENTS_TRIMMED] = epis.apply_trimmed
+        table[records.EVENTS_CLEARED] = epis.apply_cleared
+        table[records.RETENTION_SET] = epis.apply_retention
+        table[records.SUMMARY_SET] = summary.apply_set
+        table[records.SUMMARY_APPENDED] = summary.apply_appended
+        table[records.SUMMARY_DROPPED] = summary.apply_dropped
+        table[records.KEY_SET] = keys.apply_set
+        table[records.KEY_DELETED] = keys.apply_deleted
+        table[records.KEY_EXPIRY_SET] = keys.apply_expiry_set
+        table[records.KEY_APPENDED] = keys.apply_appended
+        table[records.KEY_RANGE_SET] = keys.apply_range_set
+        table[records.KEY_EXPIRED] = keys.apply_expired
+        table[records.DATABASE_FLUSHED] = keys.apply_flushed
+        table[records.ALL_FLUSHED] = self._apply_all_flushed
+        return table
+
+    def _apply_session_dropped(self, record: Record) -> None:
+        self.conv.apply_dropped(record)
+        self.work.apply_cleared(record)
+
+    def _apply_all_flushed(self, record: Record) -> None:
+        self.conv.clear()
+        self.work.clear()
+        self.sem.clear()
+        self.epis.clear()
+        self.summary.clear()
+        self.keys.clear()
+        self.wheel.clear()
+
+    # -- whole state -----------------------------------------------------------------------------
+
+    def dumps(self, now_ms: int) -> Iterator[Iterator[Record]]:
+        """For each object, the records that rebuild what of it is not expired at `now_ms` (0: all of it)."""
+        for session in self.conv.sessions:
+            yield self._dump_session(session, now_ms)
+        for agent in self.sem.namespaces:
+            yield self.sem.dump(agent, now_ms)
+        for agent in self.epis.logs:
+            yield self.epis.dump(agent, now_ms)
+        for agent in self.summary.summaries:
+            yield self.summary.dump(agent, now_ms)
+        for db in range(len(self.keys.databases)):
+            for key in self.keys.databases[db].values:
+                yield self.keys.dump(db, key, now_ms)
+
+    def _dump_session(self, session: bytes, now_ms: int) -> Iterator[Record]:
+        conversation = self.conv.sessions[session]
+        if not conversation.dead(now_ms):
+            yield from self.conv.dump(session, now_ms)
+            yield from self.work.dump(session, now_ms)
+
+    def digest(self, now_ms: int) -> str:
+        """40 hex digits that two equal states share: what is not expired at `now_ms` (0: everything held).
+
+        The sum modulo 2^160 of a hash of each object's dump, so the order of objects does not matter.
+        """
+        total = 0
+        for dump in self.dumps(now_ms):
+            packed = [msgpack.packb(record) for record in dump]
+            if packed:
+                total += int.from_bytes(hashlib.blake2b(b"".join(packed), digest_size=20).digest(), "big")
+        return f"{total % (1 << 160):040x}"
+
+
+def _unknown(record: Record) -> None:
+    raise AssertionError(f"no store takes records of kind {record[0]!r}")
