@@ -1,0 +1,250 @@
+"""AMEM.EPIS: an append-only log of timestamped events per agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from amemdb.commands.context import Context
+from amemdb.commands.declare import Bytes, Cursor, Id, Integer, Name, Option, TimeMs, command
+from amemdb.errors import CommandError, printable
+from amemdb.limits import (
+    EVENTS_PAGE_BYTES_MAX,
+    EVENTS_PAGE_DEFAULT,
+    EVENTS_PAGE_MAX,
+    INT64_MAX,
+    INT64_MIN,
+    REPLY_ELEMENTS_MAX,
+    SCAN_COUNT_DEFAULT,
+    TTL_SECONDS_MAX,
+)
+from amemdb.protocol.glob import matcher
+from amemdb.protocol.numbers import parse_integer
+from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, ArrayOf, Labelled, TupleOf, check_elements
+from amemdb.stores import records
+from amemdb.stores.timeline import Event, Probe
+
+FAMILY = "amem-epis"
+AGENT = Name("agent")
+TYPE = Name("type", entry=True)
+EVENTS = ArrayOf(Labelled(timestamp=INTEGER, type=BULK, content=BULK, metadata=BULK))
+
+
+@command(
+    "AMEM.EPIS.LOG",
+    AGENT,
+    TYPE,
+    Bytes("content"),
+    Option("METADATA", Bytes("metadata")),
+    Option("AT", TimeMs("at_ms")),
+    Option("ID", Id()),
+    access="write",
+    reply=OK,
+    family=FAMILY,
+    summary="Log an event; by the log's retention the oldest may go.",
+    cost="O(log n)",
+)
+def epis_log(
+    ctx: Context,
+    agent: bytes,
+    event_type: bytes,
+    content: bytes,
+    metadata: bytes | None,
+    at_ms: int | None,
+    id: bytes | None,
+) -> None:
+    """With `ID`, an event that is sent again while it is among the newest changes nothing.
+
+    An event that is older than the retention allows is logged and goes at once.
+    """
+    log = ctx.stores.epis.logs.get(agent)
+    if id is not None and log is not None and log.holds_id(id, ctx.now_ms):
+        return
+    seq = 1 if log is None else log.next_seq
+    at_ms = ctx.now_ms if at_ms is None else at_ms
+    ctx.emit((records.EVENT_LOGGED, agent, seq, at_ms, event_type, content, metadata, id))
+    if log is not None and log.has_policy:
+        excess = len(log.events) - log.maxlen if log.maxlen else 0
+        count = max(excess, ctx.stores.epis.dead_count(agent, ctx.now_ms))
+        if count > 0:
+            ctx.emit((records.EVENTS_TRIMMED, agent, count))
+
+
+@command(
+    "AMEM.EPIS.QUERY",
+    AGENT,
+    Option("TYPE", TYPE),
+    Option("FROM", Integer("from_ms")),
+    Option("TO", Integer("to_ms")),
+    Option("LIMIT", Integer("limit", 0)),
+    Option("REV", flag="newest_first"),
+    access="read",
+    reply=EVENTS,
+    family=FAMILY,
+    summary="Events by type and time, or the newest LIMIT of those, oldest first.",
+    cost="O(log n), O(n) in the events returned",
+)
+def epis_query(
+    ctx: Context,
+    agent: bytes,
+    event_type: bytes | None,
+    from_ms: int | None,
+    to_ms: int | None,
+    limit: int | None,
+    newest_first: bool,
+) -> list[tuple[Any, ...]]:
+    """Both bounds are included; events of equal time stand in order of arrival. The filters come before the limit."""
+    log = ctx.stores.epis.logs.get(agent)
+    if log is None:
+        return []
+    timeline = log.events if event_type is None else log.by_type.get(event_type)
+    if timeline is None:
+        return []
+    low = (max(INT64_MIN if from_ms is None else from_ms, log.live_from_ms(ctx.now_ms)),)
+    high = ((INT64_MAX if to_ms is None else to_ms) + 1,)
+    count_max = len(timeline) if limit is None else limit
+    if min(count_max, len(timeline)) > REPLY_ELEMENTS_MAX:
+        check_elements(min(count_max, timeline.count_between(low, high)), "LIMIT or AMEM.EPIS.PAGE")
+    events = timeline.newest_between(low, high, count_max)
+    return [_shown(event) for event in (reversed(events) if newest_first else events)]
+
+
+@command(
+    "AMEM.EPIS.STATS",
+    AGENT,
+    access="read",
+    reply=Labelled(total_events=INTEGER, oldest_ts=INTEGER, newest_ts=INTEGER),
+    family=FAMILY,
+    summary="How many events an agent has, and the times of the first and the last.",
+)
+def epis_stats(ctx: Context, agent: bytes) -> tuple[int, int, int]:
+    """Zeros for an agent without events."""
+    log = ctx.stores.epis.logs.get(agent)
+    if log is None:
+        return 0, 0, 0
+    oldest = next(log.events.oldest_from((log.live_from_ms(ctx.now_ms),)), None)
+    if oldest is None:
+        return 0, 0, 0
+    return len(log.events) - log.dead_count(ctx.now_ms), oldest[0], log.events.newest[0]
+
+
+@command(
+    "AMEM.EPIS.CLEAR",
+    AGENT,
+    access="write",
+    reply=INTEGER,
+    family=FAMILY,
+    summary="Delete an agent's events; its retention stays.",
+    cost="O(n) in the events",
+)
+def epis_clear(ctx: Context, agent: bytes) -> int:
+    """1 when the agent had events or a retention."""
+    log = ctx.stores.epis.logs.get(agent)
+    if log is None:
+        return 0
+    if log.events:
+        ctx.emit((records.EVENTS_CLEARED, agent))
+    return 1
+
+
+@command(
+    "AMEM.EPIS.RETAIN",
+    AGENT,
+    Option("MAXLEN", Integer("maxlen", 1)),
+    Option("MAXAGE", Integer("maxage_s", 1, TTL_SECONDS_MAX)),
+    access="write",
+    reply=INTEGER,
+    family=FAMILY,
+    summary="Set how many events an agent keeps and for how many seconds; the reply is how many went at once.",
+    cost="O(n) in the events that go",
+)
+def epis_retain(ctx: Context, agent: bytes, maxlen: int | None, maxage_s: int | None) -> int:
+    """Replaces the whole retention: what is not given no longer holds. It may be set before the first event."""
+    log = ctx.stores.epis.logs.get(agent)
+    policy = (maxlen or 0, (maxage_s or 0) * 1000)
+    if log is None:
+        if any(policy):
+            ctx.emit((records.RETENTION_SET, agent, *policy, 1))
+        return 0
+    # Out of age already, hidden and not yet removed: a longer MAXAGE must not bring them back.
+    hidden = log.dead_count(ctx.now_ms)
+    if policy != (log.maxlen, log.maxage_ms):
+        ctx.emit((records.RETENTION_SET, agent, *policy, log.next_seq))
+    excess = len(log.events) - log.maxlen if log.maxlen else 0
+    gone = max(hidden, log.dead_count(ctx.now_ms), excess)
+    if gone:
+        ctx.emit((records.EVENTS_TRIMMED, agent, gone))
+    return gone - hidden
+
+
+@command(
+    "AMEM.EPIS.PAGE",
+    AGENT,
+    Bytes("cursor"),
+    Option("COUNT", Integer("count", 1, EVENTS_PAGE_MAX)),
+    access="read",
+    reply=TupleOf(BULK, EVENTS),
+    family=FAMILY,
+    summary=f"All events of an agent page by page, oldest first: at most COUNT ({EVENTS_PAGE_DEFAULT}) a page.",
+    cost="O(log n), O(n) in the page",
+)
+def epis_page(ctx: Context, agent: bytes, cursor: bytes, count: int | None) -> tuple[bytes, list[tuple[Any, ...]]]:
+    """Cursor 0 begins and says that nothing follows; any other is the place of the last event given.
+
+    An event that stays is given once, whatever is logged or goes meanwhile; one that is logged before the cursor
+    is not given. A page ends early when its events are large.
+    """
+    low = _probe_behind(cursor)
+    log = ctx.stores.epis.logs.get(agent)
+    if log is None:
+        return b"0", []
+    following = log.events.oldest_from(max(low, (log.live_from_ms(ctx.now_ms),)))
+    events = list(_one_page(following, EVENTS_PAGE_DEFAULT if count is None else count))
+    if next(following, None) is None:
+        return b"0", [_shown(event) for event in events]
+    return b"%d-%d" % events[-1][:2], [_shown(event) for event in events]
+
+
+@command(
+    "AMEM.EPIS.SCAN",
+    Cursor("cursor"),
+    Option("MATCH", Bytes("pattern")),
+    Option("COUNT", Integer("count", 1)),
+    access="read",
+    reply=SCAN_PAGE,
+    family=FAMILY,
+    summary="The agents that have events or a retention, page by page.",
+    cost="O(n) in the page",
+)
+def epis_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> tuple[bytes, list[bytes]]:
+    """At most COUNT agents a page; one whose log stays throughout is returned."""
+    next_cursor, names = ctx.stores.epis.names.page(cursor, count or SCAN_COUNT_DEFAULT)
+    matches = matcher(pattern)
+    return b"%d" % next_cursor, [name for name in names if matches(name)]
+
+
+def _shown(event: Event) -> tuple[Any, ...]:
+    """An event as the reply labels it: without a label for metadata that it does not have."""
+    at_ms, _, event_type, content, metadata, _ = event
+    return (at_ms, event_type, content) if metadata is None else (at_ms, event_type, content, metadata)
+
+
+def _probe_behind(cursor: bytes) -> Probe:
+    """Where the page after `cursor` begins."""
+    if cursor == b"0":
+        return (INT64_MIN,)
+    at_text, _, seq_text = cursor.partition(b"-")
+    at_ms, seq = parse_integer(at_text), parse_integer(seq_text)
+    if at_ms is None or seq is None or seq < 0:
+        raise CommandError(f"invalid cursor '{printable(cursor)}': expected the cursor of the page before, or 0")
+    return at_ms, seq + 1
+
+
+def _one_page(following: Iterator[Event], count_max: int) -> Iterator[Event]:
+    """The next events: at most `count_max`, and none once the page holds `EVENTS_PAGE_BYTES_MAX` bytes."""
+    room = EVENTS_PAGE_BYTES_MAX
+    for _, event in zip(range(count_max), following, strict=False):
+        yield event
+        room -= len(event[3]) + len(event[4] or b"")
+        if room <= 0:
+            return

@@ -1,0 +1,37 @@
+"""The list of command modules; importing it declares every command."""
+
+from amemdb.commands import (
+    client,
+    connection,
+    conversation,
+    counters,
+    episodic,
+    expiry,
+    introspection,
+    keys,
+    search,
+    semantic,
+    server,
+    strings,
+    summary,
+    transactions,
+    working,
+)
+
+FAMILIES = (
+    connection,
+    client,
+    server,
+    introspection,
+    transactions,
+    keys,
+    expiry,
+    strings,
+    counters,
+    conversation,
+    semantic,
+    working,
+    episodic,
+    summary,
+    search,
+)
