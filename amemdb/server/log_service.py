@@ -1,0 +1,356 @@
+"""The log at work: the state machine of `amemdb.persistence.log` on the event loop, its writer in a thread.
+
+The loop never waits for the disk. `flush`, once per turn of the loop, hands what is pending to the thread; while
+the thread is busy, everything that comes meanwhile gathers and goes with the next step, so a slow disk makes larger
+blocks and not a longer queue. When a step has come back and `released_offset` has risen, `on_release` is called on
+the loop.
+
+The one exception is room: a frame larger than the room reserved ahead reserves its own on the spot, and waits for
+the thread if that is just reserving or changing files. A reservation that fails slowly is not repeated for ten
+times as long as it took, so that refusing writes on a full disk costs little.
+
+An exception in here that is not the disk's is a bug of ours: it goes to `on_bug`, which must stop the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from amemdb.errors import StorageError
+from amemdb.persistence import opening
+from amemdb.persistence.codec import LOG_ID_BYTES
+from amemdb.persistence.disk import FolderDisk
+from amemdb.persistence.log import RESERVE_BYTES, SEGMENT_BYTES_MAX, Log, Policy, Report
+from amemdb.persistence.manifest import LOCK_NAME
+from amemdb.persistence.recovery import Progress, RecoveryReport, recover
+from amemdb.persistence.steps import Done, Step
+from amemdb.persistence.writer import LogWriter
+from amemdb.stores.records import Record
+
+_CLOSE_FAILURES_MAX = 2
+"""Closing tries the file, then a new one, then gives up."""
+_SLOW_S = 0.0005
+_PAUSE_FACTOR = 10
+"""A refused reservation that took longer than the one is not tried again for that time, times the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatus:
+    """What INFO tells of the log. Sizes in bytes, times in milliseconds.
+
+    `error` says why writes are refused and is empty when they are not; `last_error` is what the disk last refused.
+    """
+
+    policy: Policy
+    offset: int
+    written_offset: int
+    durable_offset: int
+    pending_bytes: int
+    kept_bytes: int
+    error: str
+    last_error: str
+    syncs: int
+    sync_failures: int
+    last_sync_ms: float
+    longest_sync_ms: float
+    segments: int
+    disk_bytes: int
+    room_bytes: int
+
+
+class LogService:
+    """The log of the folder `directory`. Use: `recover`, `start`, then `append` and `flush`, in the end `close`.
+
+    Satisfies `amemdb.engine.engine.CommitLog` from `recover` on.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        policy: Policy,
+        *,
+        on_release: Callable[[], None],
+        on_log: Report,
+        on_bug: Callable[[BaseException], None],
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+        reserve_bytes: int = RESERVE_BYTES,
+        disk: FolderDisk | None = None,
+    ) -> None:
+        self.disk = disk or FolderDisk(os.fspath(directory))
+        self._unlock = self.disk.lock(LOCK_NAME)
+        self._policy: Policy = policy
+        self._on_release = on_release
+        self._on_log = on_log
+        self._on_bug = on_bug
+        self._segment_bytes_max = segment_bytes_max
+        self._reserve_bytes = reserve_bytes
+        self._log: Log
+        self._writer: LogWriter
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread | None = None
+        self._steps: SimpleQueue[Step | None] = SimpleQueue()
+        self._results: SimpleQueue[Done | BaseException] = SimpleQueue()
+        self._busy = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._stepped: asyncio.Event | None = None
+        self._released_told = 0
+
+    # -- start -----------------------------------------------------------------------------------
+
+    def recover(self, apply: Callable[[Record], None], on_progress: Progress | None = None) -> RecoveryReport:
+        """Read the log into `apply` and open it for writing. Blocks; belongs before the loop runs.
+
+        `StorageError`, or its kin `CorruptLogError`, says why the folder cannot be used; nothing was changed then.
+        """
+        started_ns = time.monotonic_ns()
+        manifest = opening.read(self.disk)
+        recovery = RecoveryReport() if manifest is None else recover(self.disk, manifest, apply, on_progress)
+        place, self._writer = opening.open_log(
+            self.disk,
+            manifest,
+            recovery,
+            new_log_id=lambda: secrets.token_bytes(LOG_ID_BYTES),
+            timer_ns=time.monotonic_ns,
+            reserve_bytes=self._reserve_bytes,
+            report=self._on_log,
+        )
+        self._log = Log(
+            place,
+            self._policy,
+            _Room(self),
+            self._on_log,
+            segment_bytes_max=self._segment_bytes_max,
+            reserve_bytes=self._reserve_bytes,
+        )
+        self._released_told = self._log.released_offset
+        recovery.duration_s = (time.monotonic_ns() - started_ns) / 1e9
+        return recovery
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the writer's thread; from here on everything but `append` belongs to `loop`."""
+        self._loop = loop
+        self._thread = threading.Thread(target=self._write, name="amemdb-log", daemon=True)
+        self._thread.start()
+        self._advance()
+
+    # -- what the engine asks --------------------------------------------------------------------
+
+    def append(self, frame: bytes) -> None:
+        """Take one frame; its room has been asked for before."""
+        self._log.append(frame)
+
+    def refuse_write(self, count_bytes: int) -> str | None:
+        """Why a frame of `count_bytes` cannot be taken now, or None when it can."""
+        return self._log.refuse_write(count_bytes)
+
+    def refuse_read(self) -> str | None:
+        """Why even reads must be refused now, or None."""
+        return self._log.refuse_read()
+
+    @property
+    def offset(self) -> int:
+        """Bytes of all frames appended so far."""
+        return self._log.offset
+
+    @property
+    def gates_reads(self) -> bool:
+        """Whether reads, too, wait for `released_offset`."""
+        return self._log.gates_reads
+
+    @property
+    def released_offset(self) -> int:
+        """Up to which offset replies may tell of changes."""
+        return self._log.released_offset
+
+    # -- what the server asks --------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """The loop's turn is over: hand what is pending to the writer, if it is free."""
+        log = self._log
+        log.end_turn()
+        if log.pending and not self._busy:
+            self._advance()
+
+    def tick(self) -> None:
+        """Do what has come due by time. A timer does it as well; calling this from a cron does no harm."""
+        if not self._busy:
+            self._advance()
+
+    def set_policy(self, policy: Policy) -> None:
+        """Change when the log is synced, from now on."""
+        self._policy = policy
+        self._log.set_policy(policy)
+        self.tick()
+        self._tell_release()
+
+    def status(self) -> LogStatus:
+        """What INFO tells."""
+        log, times = self._log, self._writer.sync_times
+        return LogStatus(
+            policy=log.policy,
+            offset=log.offset,
+            written_offset=log.written_offset,
+            durable_offset=log.durable_offset,
+            pending_bytes=log.offset - log.written_offset,
+            kept_bytes=log.kept_bytes,
+            error=log.error,
+            last_error=log.last_error or "",
+            syncs=times.count,
+            sync_failures=times.failures,
+            last_sync_ms=times.last_ns / 1e6,
+            longest_sync_ms=times.longest_ns / 1e6,
+            segments=len(log.segments),
+            disk_bytes=log.disk_bytes,
+            room_bytes=log.room_bytes,
+        )
+
+    async def close(self) -> None:
+        """Write, sync and close; no frame may be appended any more. `StorageError` if not everything is on disk."""
+        lost = "" if self._thread is None else await self._finish()
+        if self._thread is not None:
+            self._steps.put(None)
+            self._thread.join()
+        if self._timer is not None:
+            self._timer.cancel()
+        if hasattr(self, "_writer"):
+            self._writer.release()
+        self._unlock()
+        self.disk.close()
+        if lost:
+            raise StorageError(lost)
+
+    async def _finish(self) -> str:
+        """Have the log do its last steps; what was lost, in words, if they cannot be done."""
+        log = self._log
+        log.close()
+        self._stepped = asyncio.Event()
+        failures = 0
+        while not log.closed and failures < _CLOSE_FAILURES_MAX:
+            self.tick()
+            await self._stepped.wait()
+            self._stepped.clear()
+            failures += log.failure is not None
+        if log.closed:
+            return ""
+        count = log.offset - log.durable_offset
+        return f"the last {count} bytes of changes could not be written to {self.disk.folder}: {log.failure}"
+
+    # -- the loop's side -------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Give the free writer its next step, or see to it that the time of the next one is not missed."""
+        now = time.monotonic()
+        step = self._log.take(now)
+        if step is not None:
+            self._busy = True
+            self._steps.put(step)
+            return
+        due = self._log.due_at()
+        if due == float("inf") or (self._timer is not None and self._timer_at <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._loop.call_later(max(0.0, due - now), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._guarded(self.tick)
+
+    def _on_result(self) -> None:
+        self._guarded(self._take_results)
+
+    def _take_results(self) -> None:
+        try:
+            result = self._results.get_nowait()
+        except Empty:  # `settle` was faster
+            return
+        self._take_back(result)
+        self._go_on()
+
+    def _take_back(self, result: Done | BaseException) -> None:
+        if isinstance(result, BaseException):
+            raise result
+        self._busy = False
+        self._log.done(result, time.monotonic())
+
+    def _go_on(self) -> None:
+        """After a step: the next one first, then the replies that have been waiting."""
+        if not self._busy:
+            self._advance()
+        if self._stepped is not None:
+            self._stepped.set()
+        self._tell_release()
+
+    def _tell_release(self) -> None:
+        released = self._log.released_offset
+        if released != self._released_told:  # a change of policy can lower it
+            self._released_told = released
+            self._on_release()
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        """A loop only prints what a callback raises; a bug must not end there."""
+        try:
+            act()
+        except BaseException as bug:
+            self._on_bug(bug)
+
+    def _settle(self) -> None:
+        """Wait, on the loop, for the step under way. What follows from it happens in the next turn."""
+        self._take_back(self._results.get())
+        self._loop.call_soon(self._guarded, self._go_on)
+
+    # -- the thread's side -----------------------------------------------------------------------
+
+    def _write(self) -> None:
+        while (step := self._steps.get()) is not None:
+            result: Done | BaseException
+            try:
+                result = self._writer.run(step)
+            except BaseException as bug:
+                result = bug
+            self._results.put(result)
+            try:
+                self._loop.call_soon_threadsafe(self._on_result)
+            except RuntimeError:  # the loop was closed without closing the log
+                return
+
+
+class _Room:
+    """How the log asks for room on the spot."""
+
+    def __init__(self, service: LogService) -> None:
+        self._service = service
+        self._pause_until = 0.0
+        self._refused_count = 0
+        self._last_error: OSError | None = None
+
+    def file_bytes_max(self) -> int:
+        return self._service.disk.file_bytes_max()
+
+    def settle(self) -> None:
+        self._service._settle()
+
+    def extend(self, end: int, count_wanted: int, count_min: int) -> int:
+        started = time.monotonic()
+        if self._last_error is not None and count_min >= self._refused_count and started < self._pause_until:
+            raise self._last_error
+        try:
+            end = self._service._writer.extend(end, count_wanted, count_min)
+        except OSError as error:
+            self._last_error = error
+            self._refused_count = count_min
+            ended = time.monotonic()
+            if ended - started > _SLOW_S:
+                self._pause_until = ended + _PAUSE_FACTOR * (ended - started)
+            raise
+        self._last_error = None
+        return end
