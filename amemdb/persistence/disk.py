@@ -19,6 +19,7 @@ from typing import Protocol
 from amemdb.errors import StorageError
 
 NO_LIMIT = 2**63 - 1
+FILE_GONE = "a file of the log was removed from the data folder"
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 
@@ -27,7 +28,7 @@ class File(Protocol):
     """One open file, addressed by position."""
 
     def write_at(self, position: int, *parts: bytes) -> None:
-        """Write all of `parts` one behind the other, however many calls it takes."""
+        """Write all of `parts` one behind the other, however many calls it takes; fails if the file was removed."""
 
     def read_at(self, position: int, count: int) -> bytes:
         """`count` bytes from `position`, fewer only where the file ends."""
@@ -88,14 +89,15 @@ class FolderFile:
     def write_at(self, position: int, *parts: bytes) -> None:
         total = sum(map(len, parts))
         done = self._write(parts, position)
-        if done == total:
-            return
-        rest = memoryview(b"".join(parts))
-        while done < total:
-            count = self._write([rest[done:]], position + done)
-            if count <= 0:
-                raise OSError(errno.EIO, "a write wrote nothing")
-            done += count
+        if done < total:
+            rest = memoryview(b"".join(parts))
+            while done < total:
+                count = self._write([rest[done:]], position + done)
+                if count <= 0:
+                    raise OSError(errno.EIO, "a write wrote nothing")
+                done += count
+        if not os.fstat(self._descriptor).st_nlink:  # the system would go on taking what no restart can find
+            raise OSError(errno.ENOENT, FILE_GONE)
 
     def _write(self, parts: Sequence[bytes | memoryview], position: int) -> int:
         return os.pwritev(self._descriptor, parts, position)

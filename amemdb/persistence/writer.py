@@ -9,6 +9,7 @@ Append, Sync or Mark.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from amemdb.persistence.codec import (
     pack_block_header,
     pack_segment_header,
 )
-from amemdb.persistence.disk import Disk, File
+from amemdb.persistence.disk import FILE_GONE, Disk, File
 from amemdb.persistence.steps import Append, Block, Close, Done, Extend, Mark, Stage, Step, Switch, Sync
 
 
@@ -105,6 +106,7 @@ class LogWriter:
         if old_file is not None and step.old_end is not None:
             self._sync(old_file)
         self._stage = "prepare"
+        self._require_older(step)
         name = step.segment.name
         file = self._disk.create(name)
         try:
@@ -132,6 +134,13 @@ class LogWriter:
         self._file = file
         self._number = step.segment.number
         self._tidy(step)
+
+    def _require_older(self, step: Switch) -> None:
+        """A log that has lost one of its files must not be said to be well again: no restart could read it."""
+        if len(step.manifest.segments) > 1:
+            names = self._disk.names()
+            if any(segment.name not in names for segment in step.manifest.segments[:-1]):
+                raise OSError(errno.ENOENT, FILE_GONE)
 
     def _give_up(self, name: str, file: File) -> None:
         """Take back a new segment that did not come into force, unless a manifest on disk may already name it."""

@@ -1,0 +1,153 @@
+"""One serving node: an engine, its log and its connections bound together on an event loop.
+
+Everything that a test may want to replace comes in as an argument: stores, log, clock, loop, and what happens on a
+bug. What makes a process of it (settings to files, signals, exit codes) is `amemdb.server.run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn, Protocol
+
+from amemdb.clock import Clock
+from amemdb.config import Config
+from amemdb.engine.engine import CommitLog, Engine
+from amemdb.engine.state import ServerState
+from amemdb.server import turn as turns
+from amemdb.server.connection import Host
+from amemdb.server.listener import FAREWELLS_MIN, Listener
+from amemdb.server.ticks import Ticks
+from amemdb.stores.stores import Stores
+
+REPLIES_S_MAX = 5.0
+"""How long a stop waits for replies that are still owed."""
+PEERS_S_MAX = 0.1
+"""How long it then waits for peers to close, so that they read their last replies."""
+POLL_S = 0.005
+
+_NS_PER_S = 1_000_000_000
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_log = logging.getLogger("amemdb")
+
+
+class Log(CommitLog, turns.Log, Protocol):
+    """What a node asks of its log: what the engine and the turn do, and its life."""
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Serve from now on; releases are reported on `loop`."""
+
+    def tick(self) -> None:
+        """Do what is due by time."""
+
+    def status(self) -> Any:
+        """What INFO tells."""
+
+    async def close(self) -> None:
+        """Make everything durable and close the files."""
+
+
+class Node:
+    """A server, from `start` to `stop`. The log calls `released` when it has released more."""
+
+    def __init__(
+        self,
+        config: Config,
+        stores: Stores,
+        log: Log,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        bug: Callable[[BaseException, list[bytes] | None], NoReturn],
+        sockets_max: int | None = None,
+    ) -> None:
+        """`sockets_max` is how many sockets the system allows, where those are fewer than `maxclients` may need."""
+        self._loop = loop
+        self._log = log
+        self._stopping = asyncio.Event()
+        self._threads = ThreadPoolExecutor(config.get("search-threads"), thread_name_prefix="search")
+        chance = random.SystemRandom()
+        run_id = f"{chance.getrandbits(160):040x}"
+        self.state = ServerState(config, clock.monotonic_ns, random.Random(chance.getrandbits(64)), run_id)
+        self.engine = Engine(stores, log, self.state, time.perf_counter_ns)
+        self.turn = turns.Turn(loop, log)
+        self.host = Host(
+            loop=loop,
+            engine=self.engine,
+            state=self.state,
+            clock=clock,
+            turn=self.turn,
+            threads=self._threads,
+            query_bytes_max=config.get("query-buffer-limit"),
+            output_bytes_max=config.get("output-buffer-limit"),
+            stall_ns=config.get("output-stall-timeout") * _NS_PER_S,
+            idle_ns=config.get("timeout") * _NS_PER_S,
+            bug=bug,
+        )
+        clients_max = config.get("maxclients")
+        if sockets_max is not None:
+            clients_max = min(clients_max, sockets_max - FAREWELLS_MIN)
+        self.listener = Listener(self.host, clients_max, config.get("tcp-keepalive"), sockets_max)
+        self.ticks = Ticks(loop, self.engine, self.state, clock, self.turn, log, self.listener)
+        self._backlog: int = config.get("tcp-backlog")
+        self._hook()
+
+    def _hook(self) -> None:
+        self.state.on_kill = self.listener.kill
+        self.state.on_shutdown = self.request_stop
+        self.state.sleep = time.sleep
+        self.state.memory_bytes = resident_bytes
+        self.state.log_status = self._log.status
+
+    def released(self) -> None:
+        """The log released more: replies that waited for it leave."""
+        self.turn.released()
+
+    async def start(self, sockets: list[socket.socket]) -> None:
+        """Serve on `sockets`. Raises `ListenError`."""
+        self._log.start(self._loop)
+        await self.listener.listen(sockets, self._backlog)
+        self.ticks.start()
+
+    def request_stop(self) -> None:
+        """Execute nothing more from now on; `stop` has to follow."""
+        self._stopping.set()
+        self.listener.close()
+        self.listener.stop()
+
+    async def stop_requested(self) -> None:
+        """Wait for `request_stop`."""
+        await self._stopping.wait()
+
+    async def stop(self) -> None:
+        """Let the replies that are owed go out, make the log durable, close everything."""
+        self.request_stop()
+        self.turn.touch()
+        await self._while(lambda: self.listener.owes_replies, REPLIES_S_MAX)
+        await self._while(lambda: self.listener.peers_remain, PEERS_S_MAX)
+        self.ticks.stop()
+        self.listener.abort()
+        for future in list(self.host.work):
+            future.cancel()  # a result that came after the loop is closed would have nowhere to go
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._log.close()
+
+    async def _while(self, condition: Callable[[], bool], seconds_max: float) -> None:
+        for _ in range(int(seconds_max / POLL_S)):
+            if not condition():
+                return
+            await asyncio.sleep(POLL_S)
+
+
+def resident_bytes() -> int:
+    """Memory that the process has in use, or 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0

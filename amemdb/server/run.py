@@ -1,0 +1,231 @@
+"""Makes a process of a node: loads the data, serves until told to stop, and leaves with an exit code.
+
+What goes wrong outside (port in use, folder not writable or in use, damaged log) is one line on standard error that
+says what it is and what to do, and exit code 1. SIGTERM and SIGINT stop in order, exit code 0; a second one leaves at
+once. Log lines go to standard error, one for each thing worth knowing, and never hold data or passwords.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import gc
+import logging
+import os
+import platform
+import resource
+import signal
+import socket
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import NoReturn
+
+import uvloop
+
+from amemdb import __version__
+from amemdb.clock import Clock
+from amemdb.config import Config
+from amemdb.config_file import ConfigFile
+from amemdb.errors import StorageError
+from amemdb.persistence.recovery import Progress, RecoveryReport
+from amemdb.server import collector
+from amemdb.server.crash import Crash, command_name
+from amemdb.server.listener import FAREWELLS_MAX, FAREWELLS_MIN, ListenError, address_text, bind
+from amemdb.server.log_service import LogService
+from amemdb.server.node import Node
+from amemdb.stores.stores import Stores
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may hold the interpreter while the loop waits: Python's 5 ms would be felt in every search."""
+PROGRESS_S = 2.0
+"""How often a long load tells how far it is."""
+FILES_RESERVED = 64
+"""Open files that are not connections."""
+LEVELS = {"debug": logging.DEBUG, "verbose": 15, "notice": logging.INFO, "warning": logging.WARNING}
+LOG_LEVELS = {"notice": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+_log = logging.getLogger("amemdb")
+
+
+def run(config: Config) -> int:
+    """Serve until a signal or SHUTDOWN; the exit code."""
+    set_up_logging(config.get("loglevel"))
+    faulthandler.enable()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    crash = Crash(Path(config.get("dir")))
+    try:
+        sockets = bind(config.get("host"), config.get("port"))
+        process = Process(config, crash)
+        process.load()
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(process.serve(sockets))
+    except (ListenError, StorageError) as error:
+        sys.stderr.write(f"amemdb: {error}\n")
+        return 1
+    except Exception as error:
+        crash.stop(error)
+    return 0
+
+
+class Process:
+    """One run of the server: `load`, then `serve`."""
+
+    def __init__(self, config: Config, crash: Crash) -> None:
+        self._config = config
+        self._crash = crash
+        self._clock = Clock(on_jump=_report_jump)
+        self._stores = Stores()
+        self._node: Node | None = None
+        self._signals = 0
+        self._log = LogService(
+            Path(config.get("dir")),
+            config.get("appendfsync"),
+            segment_bytes_max=config.get("log-segment-bytes"),
+            reserve_bytes=config.get("log-reserve-bytes"),
+            on_release=self._released,
+            on_log=_tell_log,
+            on_bug=crash.stop,
+        )
+
+    def load(self) -> None:
+        """Read the log. Raises `StorageError`. The collector is off meanwhile: nothing loaded is garbage."""
+        started_s = time.monotonic()
+        gc.disable()
+        try:
+            report = self._log.recover(self._stores.apply, _progress())
+        finally:
+            gc.enable()
+        collector.settle()
+        self._clock.raise_to(report.last_time_ms)
+        _tell_loaded(report, self._stores, self._config.get("dir"), time.monotonic() - started_s)
+
+    async def serve(self, sockets: list[socket.socket]) -> None:
+        """Serve on `sockets` until told to stop. Raises `ListenError`."""
+        loop = asyncio.get_running_loop()
+        self._crash.install(loop)
+        sockets_max = _sockets_allowed(self._config.get("maxclients"))
+        node = Node(self._config, self._stores, self._log, self._clock, loop, self._bug, sockets_max)
+        self._node = node
+        self._config.on_change("appendfsync", self._log.set_policy)
+        if self._config.file is not None:
+            node.state.config_rewrite = ConfigFile(self._config.file, self._config, _log.warning).rewrite
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        node.state.facts.update(_facts(sockets))
+        await node.start(sockets)
+        _tell_ready(self._config, sockets)
+        await node.stop_requested()
+        if not self._signals:
+            _log.info("stopping: SHUTDOWN was sent")
+        await node.stop()
+        _log.info("everything is on disk; goodbye")
+
+    def _released(self) -> None:
+        if self._node is not None:
+            self._node.released()
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        self._signals += 1
+        if self._signals > 1 or self._node is None:
+            _log.warning("stopping at once: %s again", number.name)
+            os._exit(128 + number)
+        _log.info("stopping: received %s", number.name)
+        self._node.request_stop()
+
+    def _bug(self, error: BaseException, argv: list[bytes] | None) -> NoReturn:
+        self._crash.stop(error, command_name(argv))
+
+
+def set_up_logging(level: str) -> None:
+    """Lines with a time on standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    _log.handlers[:] = [handler]
+    _log.setLevel(LEVELS[level])
+    _log.propagate = False
+
+
+# -- what is told ------------------------------------------------------------------------------------
+
+
+def _progress() -> Progress:
+    """Tells now and then how far a long load is."""
+    started_s = told_s = time.monotonic()
+
+    def tell(read_bytes: int, total_bytes: int) -> None:
+        nonlocal told_s
+        now_s = time.monotonic()
+        if now_s - told_s >= PROGRESS_S:
+            told_s = now_s
+            done = f"{read_bytes >> 20:,} of {total_bytes >> 20:,} MiB ({100 * read_bytes // max(1, total_bytes)} %)"
+            _log.info("loading: %s in %.0f s", done, now_s - started_s)
+
+    return tell
+
+
+def _tell_loaded(report: RecoveryReport, stores: Stores, directory: str, seconds: float) -> None:
+    _log.info("amemdb %s, process %d, Python %s", __version__, os.getpid(), platform.python_version())
+    objects = {
+        "sessions": len(stores.conv.sessions),
+        "fact namespaces": len(stores.sem.namespaces),
+        "event logs": len(stores.epis.logs),
+        "summaries": len(stores.summary.summaries),
+        "keys": sum(len(database.values) for database in stores.keys.databases),
+    }
+    held = ", ".join(f"{count:,} {name}" for name, count in objects.items() if count) or "nothing"
+    folder = os.path.abspath(directory)
+    _log.info("loaded %s records from %s in %.2f s: %s", f"{report.records:,}", folder, seconds, held)
+
+
+def _tell_ready(config: Config, sockets: list[socket.socket]) -> None:
+    addresses = " and ".join(address_text(sock.getsockname()) for sock in sockets)
+    if config.get("host") not in LOOPBACK and not config.get("requirepass"):
+        _log.warning("whoever reaches %s can read and change everything: set requirepass", addresses)
+    _log.info("ready on %s, appendfsync %s", addresses, config.get("appendfsync"))
+
+
+def _tell_log(level: str, line: str) -> None:
+    _log.log(LOG_LEVELS[level], "%s", line)
+
+
+def _report_jump(jump_ms: int) -> None:
+    _log.warning("the system clock jumped by %+.1f s; what expires by the clock follows it", jump_ms / 1000)
+
+
+def _facts(sockets: list[socket.socket]) -> dict[str, str]:
+    system = os.uname()
+    return {
+        "os": f"{system.sysname} {system.release} {system.machine}",
+        "arch_bits": "64" if sys.maxsize > 2**32 else "32",
+        "multiplexing_api": f"uvloop {version('uvloop')}",
+        "python_version": platform.python_version(),
+        "process_id": str(os.getpid()),
+        "tcp_port": str(sockets[0].getsockname()[1]),
+    }
+
+
+def _sockets_allowed(clients_max: int) -> int:
+    """How many sockets the system's limit of open files allows, raised as far as it goes, up to what may be needed.
+
+    Connections on their way out are counted in. Were they not, peers that are turned away and do not close could take
+    the files that the log needs for its next segment.
+    """
+    wanted = clients_max + FAREWELLS_MAX + FILES_RESERVED
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return clients_max + FAREWELLS_MAX
+    sockets_max = max(1 + FAREWELLS_MIN, soft - FILES_RESERVED)
+    allowed = sockets_max - FAREWELLS_MIN
+    if allowed < clients_max:
+        _log.warning(
+            "only %d connections instead of maxclients %d: raise the limit of open files", allowed, clients_max
+        )
+    return sockets_max
