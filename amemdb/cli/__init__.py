@@ -1,0 +1,1 @@
+"""The commands of the command line, one module each; `amemdb.__main__` puts them together."""
