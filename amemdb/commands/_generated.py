@@ -256,18 +256,26 @@ def run_amem_conv_window(ctx: Context, argv: list[bytes]) -> Any:
         name(session_, 'session')
     n_ = integer(argv[2], 'n', 0, 9223372036854775807)
     at = 3
+    budget_tokens_ = None
     with_meta_ = False
     argc = len(argv)
     while at < argc:
         word = argv[at].upper()
-        if word == b'WITHMETA':
+        if word == b'TOKENS':
+            if budget_tokens_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            budget_tokens_ = integer(argv[at + 1], 'budget_tokens', 0, 9223372036854775807)
+            at += 2
+        elif word == b'WITHMETA':
             if with_meta_:
                 repeated_option(argv[at])
             with_meta_ = True
             at += 1
         else:
             unknown_option(argv[at])
-    return conversation.conv_window(ctx, session_, n_, with_meta_)
+    return conversation.conv_window(ctx, session_, n_, budget_tokens_, with_meta_)
 
 
 def run_amem_conv_clear(ctx: Context, argv: list[bytes]) -> Any:
@@ -875,7 +883,19 @@ def run_amem_epis_stats(ctx: Context, argv: list[bytes]) -> Any:
     agent_ = argv[1]
     if not 0 < len(agent_) <= 1024:
         name(agent_, 'agent')
-    return episodic.epis_stats(ctx, agent_)
+    at = 2
+    with_meta_ = False
+    argc = len(argv)
+    while at < argc:
+        word = argv[at].upper()
+        if word == b'WITHMETA':
+            if with_meta_:
+                repeated_option(argv[at])
+            with_meta_ = True
+            at += 1
+        else:
+            unknown_option(argv[at])
+    return episodic.epis_stats(ctx, agent_, with_meta_)
 
 
 def run_amem_epis_clear(ctx: Context, argv: list[bytes]) -> Any:
@@ -921,6 +941,7 @@ def run_amem_epis_page(ctx: Context, argv: list[bytes]) -> Any:
     cursor_ = argv[2]
     at = 3
     count_ = None
+    with_meta_ = False
     argc = len(argv)
     while at < argc:
         word = argv[at].upper()
@@ -931,9 +952,14 @@ def run_amem_epis_page(ctx: Context, argv: list[bytes]) -> Any:
                 missing_value(argv[at])
             count_ = integer(argv[at + 1], 'count', 1, 10000)
             at += 2
+        elif word == b'WITHMETA':
+            if with_meta_:
+                repeated_option(argv[at])
+            with_meta_ = True
+            at += 1
         else:
             unknown_option(argv[at])
-    return episodic.epis_page(ctx, agent_, cursor_, count_)
+    return episodic.epis_page(ctx, agent_, cursor_, count_, with_meta_)
 
 
 def run_amem_epis_scan(ctx: Context, argv: list[bytes]) -> Any:
@@ -1143,6 +1169,11 @@ def run_command_count(ctx: Context, argv: list[bytes]) -> Any:
 def run_command_info(ctx: Context, argv: list[bytes]) -> Any:
     names_ = argv[2:]
     return introspection.command_info(ctx, names_)
+
+
+def run_command_docs(ctx: Context, argv: list[bytes]) -> Any:
+    names_ = argv[2:]
+    return introspection.command_docs(ctx, names_)
 
 
 def run_command_list(ctx: Context, argv: list[bytes]) -> Any:
@@ -1375,6 +1406,10 @@ def run_config_set(ctx: Context, argv: list[bytes]) -> Any:
     if len(changes_) % 2:
         raise wrong_arity('CONFIG|SET')
     return server.config_set(ctx, changes_)
+
+
+def run_config_rewrite(ctx: Context, argv: list[bytes]) -> Any:
+    return server.config_rewrite(ctx)
 
 
 def run_config_resetstat(ctx: Context, argv: list[bytes]) -> Any:
@@ -1691,6 +1726,7 @@ RUN: dict[str, Callable[[Context, list[bytes]], Any]] = {
     'COMMAND': run_command,
     'COMMAND|COUNT': run_command_count,
     'COMMAND|INFO': run_command_info,
+    'COMMAND|DOCS': run_command_docs,
     'COMMAND|LIST': run_command_list,
     'COMMAND|GETKEYS': run_command_getkeys,
     'COMMAND|HELP': run_command_help,
@@ -1708,6 +1744,7 @@ RUN: dict[str, Callable[[Context, list[bytes]], Any]] = {
     'TIME': run_time,
     'CONFIG|GET': run_config_get,
     'CONFIG|SET': run_config_set,
+    'CONFIG|REWRITE': run_config_rewrite,
     'CONFIG|RESETSTAT': run_config_resetstat,
     'CONFIG|HELP': run_config_help,
     'SLOWLOG|GET': run_slowlog_get,

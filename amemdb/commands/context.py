@@ -49,6 +49,10 @@ class Server(Protocol):
     def config_set(self, changes: list[tuple[str, str]]) -> None:
         """Change settings, all or none; `CommandError` names the one that cannot be."""
 
+    @property
+    def config_rewrite(self) -> Callable[[], str | None] | None:
+        """Writes the settings to the file they came from, on any thread, and tells why it could not; None: no file."""
+
     def info(self, sections: list[str], stores: Stores, now_ms: int) -> str:
         """The text of INFO."""
 
@@ -88,14 +92,13 @@ class Deferred:
 class Context:
     """One command's view of the node. Reused from command to command by the engine, which owns it."""
 
-    __slots__ = ("frame", "now_ms", "run_queued", "server", "session", "stores", "wall_us")
+    __slots__ = ("frame", "now_ms", "run_queued", "server", "session", "stores")
 
     def __init__(self, stores: Stores, server: Server) -> None:
         self.stores = stores
         self.server = server
         self.session = Session(0)
         self.now_ms = 0
-        self.wall_us = 0
         self.frame: list[Record] = []
         self.run_queued: Callable[[list[Any]], bytes] = _no_engine
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from amemdb.commands.context import Context
 from amemdb.commands.declare import Bytes, Cursor, Expiry, Id, Integer, Json, Name, Option, Role, TimeMs, command
+from amemdb.commands.tokens import newest_within
 from amemdb.errors import CommandError
 from amemdb.limits import NO_EXPIRY, SCAN_COUNT_DEFAULT, WINDOW_MAX
 from amemdb.protocol.glob import matcher
@@ -101,16 +102,22 @@ def conv_get(ctx: Context, session: bytes, with_meta: bool) -> list[tuple[Any, .
     "AMEM.CONV.WINDOW",
     SESSION,
     Integer("n", 0),
+    Option("TOKENS", Integer("budget_tokens", 0)),
     Option("WITHMETA", flag="with_meta"),
     access="read",
     reply=TURNS,
     family=FAMILY,
-    summary="The newest n turns, oldest first.",
-    cost="O(n) in the turns returned",
+    summary="The newest n turns, or the newest of them that fit a budget of tokens, oldest first.",
+    cost="O(n) in the turns",
 )
-def conv_window(ctx: Context, session: bytes, n: int, with_meta: bool) -> list[tuple[Any, ...]]:
-    """Literally the newest n: a prompt builder drops orphan tool turns, this command does not."""
-    return _turns(ctx, session, n, with_meta)
+def conv_window(
+    ctx: Context, session: bytes, n: int, budget_tokens: int | None, with_meta: bool
+) -> list[tuple[Any, ...]]:
+    """Literally the newest n: a prompt builder drops orphan tool turns, this command does not.
+
+    With `TOKENS` it stops before the first turn, from the newest back, that would go over the budget; none is cut.
+    """
+    return _turns(ctx, session, n, with_meta, budget_tokens)
 
 
 @command(
@@ -211,11 +218,15 @@ def conv_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | Non
     return b"%d" % next_cursor, [name for name in names if matches(name) and live(name, ctx.now_ms) is not None]
 
 
-def _turns(ctx: Context, session: bytes, count: int, with_meta: bool) -> list[tuple[Any, ...]]:
+def _turns(
+    ctx: Context, session: bytes, count: int, with_meta: bool, budget_tokens: int | None = None
+) -> list[tuple[Any, ...]]:
     conversation: Conversation | None = ctx.stores.conv.live(session, ctx.now_ms)
     if conversation is None:
         return []
     turns = conversation.newest(count)
+    if budget_tokens is not None:
+        turns = turns[len(turns) - newest_within(turns, budget_tokens) :]
     if not with_meta:
         return [(role, content) for role, content, _, _, _ in turns]
     first_seq = conversation.seq - len(turns) + 1

@@ -11,7 +11,7 @@ from itertools import islice
 from amemdb.commands.context import Context
 from amemdb.commands.declare import Bytes, Cursor, Integer, Key, Option, Rest, command
 from amemdb.errors import CommandError
-from amemdb.limits import DATABASES, REPLY_ELEMENTS_MAX, SCAN_COUNT_DEFAULT
+from amemdb.limits import DATABASES, SCAN_COUNT_DEFAULT
 from amemdb.protocol.glob import matcher
 from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, SIMPLE, ArrayOf, OneOf
 from amemdb.stores import records
@@ -158,7 +158,7 @@ def scan(
 ) -> tuple[bytes, list[bytes]]:
     """At most COUNT names a page; a key that stays throughout is returned. An unknown type matches nothing."""
     database = ctx.stores.keys.databases[ctx.session.db]
-    next_cursor, names = database.names.page(cursor, min(count or SCAN_COUNT_DEFAULT, REPLY_ELEMENTS_MAX))
+    next_cursor, names = database.names.page(cursor, count or SCAN_COUNT_DEFAULT)
     matches = matcher(pattern)
     found = [key for key in names if matches(key) and is_live(ctx, key)]
     if type is not None:

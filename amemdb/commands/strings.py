@@ -301,13 +301,13 @@ RANGE: tuple[Arg, ...] = (KEY, Integer("start"), Integer("end"))
     cost="O(n) in the part",
 )
 def getrange(ctx: Context, key: bytes, start: int, end: int) -> bytes:
-    """Negative positions count from the end; empty where there is nothing."""
+    """Negative positions count from the end, and mean the first byte where they go beyond it, as in Redis."""
     held = string_held(ctx, key)
-    if held is None:
+    if held is None or (start < 0 and end < 0 and start > end):
         return b""
     length = len(held)
     start = max(start + length, 0) if start < 0 else start
-    end = end + length if end < 0 else end
+    end = max(end + length, 0) if end < 0 else end
     return bytes(held[start : end + 1]) if end >= start else b""
 
 

@@ -4,8 +4,8 @@ A cursor is a position in the space of 64-bit hashes and refers to no object, so
 pages. Guarantees, as the command contract gives them for every SCAN:
 
 1. A name that stays throughout a scan is returned exactly once.
-2. A page holds at most COUNT names (more only where full 64-bit hashes collide, which the keyed hash of
-   Python makes a matter of luck, not of intent).
+2. A page holds at most COUNT names, and never more than one reply may hold (more than COUNT only where full 64-bit
+   hashes collide, which the keyed hash of Python makes a matter of luck, not of intent).
 3. A scan ends: each page moves the cursor forward in a finite space. Any number of 64 bits is a cursor, also one
    that was never handed out.
 4. The work of a page is bounded by COUNT and by the empty buckets it may meet; past those it is cut short.
@@ -19,6 +19,8 @@ neither making nor dropping such a table costs more than its pointers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+from amemdb.limits import REPLY_ELEMENTS_MAX
 
 _FILL = 12
 """Names a bucket holds on average before the table grows."""
@@ -70,6 +72,7 @@ class NameIndex:
 
     def page(self, cursor: int, count_max: int) -> tuple[int, list[bytes]]:
         """The next cursor (0 at the end) and at most `count_max` names from `cursor` on."""
+        count_max = min(count_max, REPLY_ELEMENTS_MAX)
         names: list[bytes] = []
         position = cursor
         empty = 0

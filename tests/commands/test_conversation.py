@@ -48,6 +48,38 @@ def test_a_count_of_turns_is_a_number_from_zero_on(rig: Rig, count: bytes) -> No
     refused(rig, "out of range", "AMEM.CONV.WINDOW s", count)
 
 
+@pytest.mark.parametrize(
+    ("budget", "taken"),
+    # From the newest back the turns cost 4 + 0, 4 + 1, 4 + 2 and 4 + 25 tokens.
+    [(0, 0), (3, 0), (4, 1), (8, 1), (9, 2), (14, 2), (15, 3), (43, 3), (44, 4), (INT64_MAX, 4)],
+)
+def test_a_budget_takes_whole_turns_from_the_newest_back(rig: Rig, budget: int, taken: int) -> None:
+    run(rig, "AMEM.CONV.CREATE s")
+    sent = [b"m" * 100, b"five5", b"four", b""]
+    for content in sent:
+        run(rig, "AMEM.CONV.APPEND s user", content)
+    expected = sent[len(sent) - taken :]
+    assert contents(silent(rig, f"AMEM.CONV.WINDOW s 99 TOKENS {budget}")) == expected
+    assert contents(run(rig, f"AMEM.CONV.WINDOW s 2 tokens {budget}")) == expected[-2:]
+    assert contents(run(rig, f"AMEM.CONV.WINDOW s 0 TOKENS {budget}")) == []
+
+
+def test_a_turn_over_the_budget_hides_the_older_ones_that_would_fit(rig: Rig) -> None:
+    run(rig, "AMEM.CONV.CREATE s")
+    for content in (b"old", b"m" * 100, b"new"):
+        run(rig, "AMEM.CONV.APPEND s user", content)
+    turns = run(rig, "AMEM.CONV.WINDOW s 9 WITHMETA TOKENS 20")
+    assert [turn[1:6:2] for turn in turns] == [[b"user", b"new", 3]]
+    assert run(rig, "AMEM.CONV.WINDOW nobody 9 TOKENS 20") == []
+
+
+@pytest.mark.parametrize("budget", [*NOT_INTEGERS, b"-1"])
+def test_a_budget_is_a_number_from_zero_on(rig: Rig, budget: bytes) -> None:
+    talk(rig, "s", 2)
+    refused(rig, "budget_tokens", "AMEM.CONV.WINDOW s 1 TOKENS", budget)
+    refused(rig, "syntax error", "AMEM.CONV.WINDOW s 1 TOKENS 5 TOKENS", budget)
+
+
 def test_the_window_stays_literal_when_it_cuts_a_tool_call_in_two(rig: Rig) -> None:
     run(rig, "AMEM.CONV.CREATE s")
     for role in ("system", "user", "assistant", "tool", "tool", "assistant", "user"):

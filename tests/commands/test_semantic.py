@@ -448,6 +448,22 @@ def test_a_transaction_is_one_frame_and_sees_its_own_facts(node: Node, monkeypat
     assert len(node.log.frames) == frames + 1
 
 
+def test_names_keys_and_texts_are_any_bytes_also_after_a_restart(node: Node) -> None:
+    every, composed, decomposed = bytes(range(256)), "\u00f6".encode(), "o\u0308".encode()
+    node.run("AMEM.SEM.CREATE", every, 4)
+    node.run("AMEM.SEM.STORE", every, every, every[::-1], 1, 0, 0, 0, "SOURCE", every)
+    node.run("AMEM.SEM.STORE", every, composed, b"one letter", 0, 1, 0, 0)
+    node.run("AMEM.SEM.STORE", every, decomposed, b"two marks", 0, 0, 1, 0)
+    for restart in (False, True):
+        if restart:
+            node.restart()
+        assert node.run("AMEM.SEM.LIST", every) == [every, composed, decomposed]
+        (nearest,) = labelled(node.run("AMEM.SEM.RECALL", every, 1, 1, 0, 0, 0, "WITHMETA"))
+        assert (nearest[b"key"], nearest[b"content"], nearest[b"source"]) == (every, every[::-1], every)
+        assert labelled([node.run("AMEM.SEM.GET", every, decomposed)])[0][b"content"] == b"two marks"
+        assert node.run("AMEM.SEM.SCAN", 0, "MATCH", b"\x00*") == [b"0", [every]]
+
+
 def test_a_log_replayed_is_the_same_state_and_gives_the_same_bytes(node: Node) -> None:
     rng = np.random.default_rng(3)
     for number in range(200):

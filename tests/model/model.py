@@ -108,9 +108,11 @@ class Model:
         found.turns = [*found.turns, (found.seq, role.lower(), content, at, id, meta)][-found.window :]
         return b"OK"
 
-    def conv_window(self, s: bytes, n: int, meta: bool) -> Any:
+    def conv_window(self, s: bytes, n: int, meta: bool, budget: int | None = None) -> Any:
         found = self.sessions.get(s)
         turns = found.turns[max(0, len(found.turns) - n) :] if found else []
+        while budget is not None and sum(4 + (len(t[2]) + 3) // 4 for t in turns) > budget:
+            turns = turns[1:]
         plain = [[b"role", t[1], b"content", t[2]] for t in turns]
         if not meta:
             return plain

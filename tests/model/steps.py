@@ -120,8 +120,10 @@ class Steps:
 
     def conv_window(self) -> Step:
         s, n, meta = self.rng.choice(SESSIONS), self.rng.randrange(7), self.rng.random() < 0.5
+        budget = self.maybe(0.3, lambda: self.rng.randrange(60))
         argv = [b"AMEM.CONV.WINDOW", s, b"%d" % n, *([b"WITHMETA"] if meta else [])]
-        return argv, self.same(lambda: self.model.conv_window(s, n, meta))
+        argv += [b"Tokens", b"%d" % budget] if budget is not None else []
+        return argv, self.same(lambda: self.model.conv_window(s, n, meta, budget))
 
     def conv_get(self) -> Step:
         s, meta = self.rng.choice(SESSIONS), self.rng.random() < 0.5
