@@ -39,9 +39,7 @@ class Command:
         self.encode = spec.reply.encode
         self.write = spec.access == "write"
         self.read = spec.access == "read"
-        self.tells_of_data = (
-            spec.access in ("read", "write") or spec.family == "transaction" or "tells_of_data" in spec.flags
-        )
+        self.tells_of_data = spec.access in ("read", "write") or "tells_of_data" in spec.flags
         self.no_auth = "no_auth" in spec.flags
         self.immediate = "no_multi" in spec.flags
         self.refuse_multi = "refuse_multi" in spec.flags

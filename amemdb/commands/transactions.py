@@ -30,7 +30,7 @@ def multi(ctx: Context) -> None:
     family=FAMILY,
     summary="Run the queued commands as one.",
     cost="that of the queued commands",
-    flags=IMMEDIATE,
+    flags=(*IMMEDIATE, "tells_of_data"),
 )
 def exec_(ctx: Context) -> bytes:
     """Nil when a watched key was touched; nothing is run when a command could not be queued."""

@@ -99,6 +99,7 @@ class Engine:
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> bytes | Pending:
         """The reply to one request, or a `Pending` that will give it. `argv` has at least one token."""
         started_ns = self._timer_ns()
+        reply_offset = session.reply_offset
         if session.reply_mode == "skip_next":
             session.reply_mode = "skip"
         command: Command | None = None
@@ -111,6 +112,7 @@ class Engine:
                 return self._spoken(session, QUEUED_BYTES)
         except CommandError as error:
             return self._rejected(session, command, error)
+        self._have_reply_wait(session, command)
         context = self._context
         context.session = session
         context.now_ms = now_ms
@@ -119,6 +121,8 @@ class Engine:
         except CommandError as error:
             self.state.count_failure(command.name, error.code, True)
             assert not context.frame, f"{command.name} was refused after it had emitted"
+            if error.code == "EXECABORT":  # nothing was looked at
+                session.reply_offset = reply_offset
             return self._spoken(session, error.line)
         return self._finished(session, command, argv, value, started_ns, 0)
 
@@ -134,6 +138,7 @@ class Engine:
         try:
             self._gates(session, command, pending.argv)
             admitted = True
+            self._have_reply_wait(session, command)
             value = pending.deferred.finish(context, result)
         except CommandError as error:
             self.state.count_failure(command.name, error.code, admitted)
@@ -153,12 +158,19 @@ class Engine:
         count = len(argv)
         if count != command.arity and (command.arity >= 0 or count < -command.arity):
             raise wrong_arity(command.name)
-        if self.log.gates_reads and command.tells_of_data:
-            session.reply_offset = self.log.offset
         if command.write:
             self.require_room(_frame_bytes_max(argv))
         elif command.read:
             self._require_readable()
+
+    def _have_reply_wait(self, session: Session, command: Command) -> None:
+        """Under `always`, what may tell of data waits until that is durable.
+
+        Called behind the gates: a refusal by one of them tells of nothing, and one for a log that cannot be written
+        would wait for that very log.
+        """
+        if self.log.gates_reads and command.tells_of_data:
+            session.reply_offset = self.log.offset
 
     def _rejected(self, session: Session, command: Command | None, error: CommandError) -> bytes:
         """The reply to a request that no gate let pass.

@@ -8,14 +8,9 @@ And when several had to be hurried at once, the same one was closed again and ag
 from __future__ import annotations
 
 import resource
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "server"))
-
-from fakes import Rig
+from server.fakes import Rig
 
 from amemdb.server.listener import FAREWELLS_MAX, FAREWELLS_MIN, Listener
 from amemdb.server.run import FILES_RESERVED, _sockets_allowed
