@@ -29,8 +29,8 @@ def test_defaults_are_typed_and_have_a_text():
     assert config.text("port") == "6379"
     assert config.get("enable-debug-command") is False
     assert config.text("enable-debug-command") == "no"
-    assert config.get("output-buffer-limit") == 256 * 1024 * 1024
-    assert config.text("output-buffer-limit") == "268435456"
+    assert config.get("output-buffer-limit") == 1 << 30
+    assert config.text("output-buffer-limit") == "1073741824"
 
 
 def test_tools_that_ask_about_saving_get_an_answer():
