@@ -1,0 +1,250 @@
+"""The kinds of row, and how each is measured: both servers side by side, alternating, in several rounds.
+
+A row of any kind has a key, a title, `cases()` (its points, such as two pipeline depths), and `measure()`, which
+returns the samples of one case, one a round, of each server. A new kind of measurement is one more class here; a new
+row of a kind that exists is one entry in `rows`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from benchmarks.loader import BenchmarkError, Load, Loader
+from benchmarks.machine import Others
+from benchmarks.servers import OURS, REDIS, Server, Variant, running
+from benchmarks.templates import templates
+
+SETUP_PIPELINE = 16
+MEMORY_ROUNDS_MAX = 3
+"""Memory hardly differs from round to round."""
+PER_OWNER = 100
+"""Objects of one session or agent in a row of memory."""
+SETTLE_SECONDS = 1.3
+"""Before memory is read: the log's buffers are written and freed within about a second."""
+
+Samples = dict[str, list[dict[str, float]]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Ours against Redis: what is asked at least, and what is hoped for."""
+
+    floor: float
+    goal: float
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Data that is there before the measurement: a request line, sent `count` times."""
+
+    count: int
+    line: str
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one of the servers is asked in a row."""
+
+    title: str
+    request: str
+    fill: tuple[Fill, ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of a row."""
+
+    pipeline: int | None
+    target: Target
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a measurement needs of the run it is part of."""
+
+    ours: Variant
+    redis: Variant
+    loader: Loader
+    server_core: int
+    rounds: int
+    seconds: float
+    objects: int
+
+    def each_round(self, rounds_max: int = 1_000) -> Iterator[tuple[str, str]]:
+        """The order of the servers in each round: turned around every time, so that a drift meets both."""
+        for number in range(min(self.rounds, rounds_max)):
+            yield (OURS, REDIS) if number % 2 else (REDIS, OURS)
+
+    def variant(self, name: str) -> Variant:
+        """The server of that name."""
+        return self.ours if name == OURS else self.redis
+
+
+class Row(Protocol):
+    """What a row of any kind has."""
+
+    @property
+    def key(self) -> str:
+        """What `--only` calls it."""
+
+    @property
+    def kind(self) -> str:
+        """What its samples are: `load` or `memory`; see `arithmetic`."""
+
+    @property
+    def ours(self) -> Side:
+        """What amemdb is asked."""
+
+    @property
+    def redis(self) -> Side:
+        """What Redis is asked."""
+
+    @property
+    def note(self) -> str:
+        """What else the table is to say of it."""
+
+    def cases(self) -> list[Case]:
+        """Its points."""
+
+    def measure(self, case: Case, bench: Bench) -> Samples:
+        """The samples of one point."""
+
+
+@dataclass(frozen=True)
+class LoadRow:
+    """Operations a second and server CPU of one command, with 50 connections."""
+
+    key: str
+    ours: Side
+    redis: Side
+    targets: dict[int, Target]
+    """By pipeline depth."""
+    answer_bytes: int = 0
+    """The least that a reply has, so that a row cannot measure answers that say nothing."""
+    fsync: str = "everysec"
+    """Under `always` the disk is what is waited for, and CPU time cannot decide."""
+    note: str = ""
+
+    kind = "load"
+
+    def cases(self) -> list[Case]:
+        """One for each pipeline depth."""
+        return [Case(pipeline, target) for pipeline, target in self.targets.items()]
+
+    def measure(self, case: Case, bench: Bench) -> Samples:
+        """Fill both servers, warm them up, then let them take turns."""
+        assert case.pipeline is not None
+        with ExitStack() as stack:
+            servers: dict[str, Server] = {}
+            for name, side in ((OURS, self.ours), (REDIS, self.redis)):
+                servers[name] = stack.enter_context(running(bench.variant(name), self.fsync, bench.server_core))
+                fill(servers[name], side.fill, bench.loader)
+                self._once(servers[name], case.pipeline, bench, min(0.3, bench.seconds), 0)
+            samples: Samples = {OURS: [], REDIS: []}
+            for number, order in enumerate(bench.each_round()):
+                for name in order:
+                    samples[name].append(self._once(servers[name], case.pipeline, bench, bench.seconds, number + 1))
+        return samples
+
+    def _once(self, server: Server, pipeline: int, bench: Bench, seconds: float, seed: int) -> dict[str, float]:
+        side = self.ours if server.variant.name == OURS else self.redis
+        others = Others()
+        load = bench.loader.run_seconds(server.port, server.pid, templates(side.request), pipeline, seconds, seed)
+        self._require_answers(side, load)
+        return {
+            **load_sample(load),
+            "others": round(others.share(load.server_cpu_seconds + load.loader_cpu_seconds), 3),
+        }
+
+    def _require_answers(self, side: Side, load: Load) -> None:
+        said_nothing = load.nils + load.empty
+        if said_nothing or load.reply_bytes < load.operations * self.answer_bytes:
+            raise BenchmarkError(f"{side.title}: {said_nothing} empty replies; the row measures something else")
+
+
+def load_sample(load: Load) -> dict[str, float]:
+    """The figures of one load that the report shows."""
+    return {
+        "rate": round(load.operations / load.seconds),
+        "cpu_us": round(load.server_cpu_seconds / load.operations * 1e6, 3),
+        "loader_share": round(load.loader_cpu_seconds / load.seconds, 3),
+        "p50_us": load.p50_us,
+        "p99_us": load.p99_us,
+        "p999_us": load.p999_us,
+        "reply_bytes": round(load.reply_bytes / load.operations, 1),
+    }
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """By how much the process grows for each object, everything that belongs to it included."""
+
+    key: str
+    ours: Side
+    redis: Side
+    target: Target
+    owner: str = ""
+    """The request that makes an owner of ours, where one has to exist; sent once for `PER_OWNER` objects."""
+    note: str = f"{PER_OWNER} of them a session or agent, which is included"
+
+    kind = "memory"
+
+    def cases(self) -> list[Case]:
+        """Only one."""
+        return [Case(None, self.target)]
+
+    def measure(self, case: Case, bench: Bench) -> Samples:
+        """Fill a fresh server each time."""
+        samples: Samples = {OURS: [], REDIS: []}
+        for order in bench.each_round(MEMORY_ROUNDS_MAX):
+            for name in order:
+                samples[name].append(self._once(bench.variant(name), bench))
+        return samples
+
+    def _once(self, variant: Variant, bench: Bench) -> dict[str, float]:
+        side = self.ours if variant.name == OURS else self.redis
+        with running(variant, "everysec", bench.server_core) as server:
+            time.sleep(0.2)
+            before = server.resident_bytes
+            owners = [Fill(bench.objects // PER_OWNER, self.owner)] if self.owner and variant.name == OURS else []
+            fill(server, [*owners, Fill(bench.objects, side.request)], bench.loader)
+            time.sleep(SETTLE_SECONDS)
+            return {"bytes": round((server.resident_bytes - before) / bench.objects, 1)}
+
+
+def fill(server: Server, parts: Sequence[Fill], loader: Loader) -> None:
+    """Send what is to be there."""
+    for part in parts:
+        loader.run_operations(server.port, server.pid, templates(part.line), SETUP_PIPELINE, part.count)
+
+
+def run_rows(
+    rows: list[Row], pipelines: list[int] | None, bench: Bench, say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Measure every case of these rows, and say so as it goes."""
+    results = []
+    for row in rows:
+        for case in row.cases():
+            if pipelines and case.pipeline is not None and case.pipeline not in pipelines:
+                continue
+            at = f", pipeline {case.pipeline}" if case.pipeline else ""
+            say(f"measuring {row.ours.title} against {row.redis.title}{at}")
+            results.append(
+                {
+                    "row": row.key,
+                    "kind": row.kind,
+                    "ours": row.ours.title,
+                    "redis": row.redis.title,
+                    "note": row.note,
+                    "waits_for_disk": isinstance(row, LoadRow) and row.fsync == "always",
+                    "pipeline": case.pipeline,
+                    "floor": case.target.floor,
+                    "goal": case.target.goal,
+                    "samples": row.measure(case, bench),
+                }
+            )
+    return results

@@ -1,0 +1,125 @@
+"""What is measured: one entry a row. The targets are ours divided by Redis.
+
+Names are spread over enough sessions that no window or listpack is the special case, and contents are 120 bytes
+everywhere (see `templates` for the braces). Where Redis has one string and we have a role and a content, Redis gets
+both, joined by `|`.
+"""
+
+from __future__ import annotations
+
+from benchmarks.measure import PER_OWNER, Fill, LoadRow, MemoryRow, Row, Side, Target
+
+PLAIN = Target(0.9, 1.0)
+PIPELINED_WRITE = Target(1.2, 1.6)
+PIPELINED_READ = Target(0.8, 1.1)
+READ = {1: PLAIN, 16: PIPELINED_READ}
+WRITE = {1: PLAIN, 16: PIPELINED_WRITE}
+ALWAYS = {1: Target(0.9, 1.2)}
+MEMORY = Target(1.5, 1.1)
+"""Of memory, less is better: at most the floor, at best the goal."""
+
+KEYS = "key:{any%10000}"
+SESSION = "s:{any%10000}"
+SESSIONS = Fill(10_000, "AMEM.CONV.CREATE s:{seq}")
+
+TURNS = Fill(40_000, "AMEM.CONV.APPEND s:{seq%2000} user {text}")
+TURNS_IN_LIST = Fill(40_000, "RPUSH s:{seq%2000} user|{text}")
+
+NOTE_SESSIONS = Fill(2_000, "AMEM.CONV.CREATE s:{seq}")
+NOTES = Fill(20_000, "AMEM.WORK.SET s:{seq%2000} k:{seq/2000} {text}")
+NOTES_IN_HASH = Fill(20_000, "HSET s:{seq%2000} k:{seq/2000} {text}")
+NOTE = "s:{any%2000} k:{any/2000%10}"
+
+OWNER = f"{{seq/{PER_OWNER}}}"
+
+ROWS: list[Row] = [
+    LoadRow(
+        "get",
+        Side("GET", f"GET {KEYS}", (Fill(10_000, "SET key:{seq} {text}"),)),
+        Side("GET", f"GET {KEYS}", (Fill(10_000, "SET key:{seq} {text}"),)),
+        READ,
+        answer_bytes=120,
+    ),
+    LoadRow("set", Side("SET", f"SET {KEYS} {{text}}"), Side("SET", f"SET {KEYS} {{text}}"), WRITE),
+    LoadRow(
+        "append",
+        Side("CONV.APPEND", f"AMEM.CONV.APPEND {SESSION} user {{text}}", (SESSIONS,)),
+        Side("RPUSH", f"RPUSH {SESSION} user|{{text}}"),
+        WRITE,
+    ),
+    LoadRow(
+        "window",
+        Side("CONV.WINDOW 10", "AMEM.CONV.WINDOW s:{any%2000} 10", (NOTE_SESSIONS, TURNS)),
+        Side("LRANGE -10 -1", "LRANGE s:{any%2000} -10 -1", (TURNS_IN_LIST,)),
+        READ,
+        answer_bytes=10 * 120,
+    ),
+    LoadRow(
+        "workset",
+        Side("WORK.SET", f"AMEM.WORK.SET {NOTE} {{text}}", (NOTE_SESSIONS, NOTES)),
+        Side("HSET", f"HSET {NOTE} {{text}}", (NOTES_IN_HASH,)),
+        WRITE,
+    ),
+    LoadRow(
+        "workget",
+        Side("WORK.GET", f"AMEM.WORK.GET {NOTE}", (NOTE_SESSIONS, NOTES)),
+        Side("HGET", f"HGET {NOTE}", (NOTES_IN_HASH,)),
+        READ,
+        answer_bytes=120,
+    ),
+    LoadRow(
+        "epislog",
+        Side("EPIS.LOG", "AMEM.EPIS.LOG a:{any%10000} action {text}"),
+        Side("XADD", "XADD a:{any%10000} * action {text}"),
+        WRITE,
+    ),
+    LoadRow(
+        "appendtrim",
+        Side(
+            "CONV.APPEND, window full",
+            "AMEM.CONV.APPEND s:{any%2000} user {text}",
+            (Fill(2_000, "AMEM.CONV.CREATE s:{seq} WINDOW 20"), TURNS),
+        ),
+        Side(
+            "RPUSH + LTRIM",
+            "RPUSH s:{any%2000} user|{text} ; LTRIM s:{any%2000} -20 -1",
+            (TURNS_IN_LIST,),
+        ),
+        {1: Target(1.0, 1.4), 16: Target(1.5, 2.5)},
+        note="an operation is one command of ours and two of Redis, sent in one write",
+    ),
+    LoadRow(
+        "setalways",
+        Side("SET, fsync always", f"SET {KEYS} {{text}}"),
+        Side("SET, fsync always", f"SET {KEYS} {{text}}"),
+        ALWAYS,
+        fsync="always",
+    ),
+    LoadRow(
+        "appendalways",
+        Side("CONV.APPEND, fsync always", f"AMEM.CONV.APPEND {SESSION} user {{text}}", (SESSIONS,)),
+        Side("RPUSH, fsync always", f"RPUSH {SESSION} user|{{text}}"),
+        ALWAYS,
+        fsync="always",
+    ),
+    MemoryRow(
+        "memturn",
+        Side("a turn", f"AMEM.CONV.APPEND s:{OWNER} user {{text}}"),
+        Side("an element of a list", f"RPUSH s:{OWNER} user|{{text}}"),
+        MEMORY,
+        owner="AMEM.CONV.CREATE s:{seq}",
+    ),
+    MemoryRow(
+        "memnote",
+        Side("a note", f"AMEM.WORK.SET s:{OWNER} k:{{seq%{PER_OWNER}}} {{text}}"),
+        Side("a field of a hash", f"HSET s:{OWNER} k:{{seq%{PER_OWNER}}} {{text}}"),
+        MEMORY,
+        owner="AMEM.CONV.CREATE s:{seq}",
+    ),
+    MemoryRow(
+        "memevent",
+        Side("an event", f"AMEM.EPIS.LOG a:{OWNER} action {{text}}"),
+        Side("an entry of a stream", f"XADD a:{OWNER} * action {{text}}"),
+        MEMORY,
+    ),
+]

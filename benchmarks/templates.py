@@ -1,0 +1,92 @@
+"""What a row sends, written as one line of text, made into templates for the loader.
+
+    AMEM.CONV.APPEND s:{any%2000} user {text}
+    RPUSH s:{any%2000} user|{text} ; LTRIM s:{any%2000} -20 -1
+
+Blanks part arguments and ` ; ` the commands of one operation. In braces:
+
+- `{text}`: `TEXT_BYTES` bytes of words; there are `TEXTS` different ones, used in turn;
+- `{any}`, `{seq}`: eight digits, of a random number and of the running number of the operation. `{any/D%M}` is that
+  number divided by D, modulo M. All `{any}` of one operation are made of the same number, so the two commands above
+  meet the same key.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+
+DIGITS = 8
+TEXT_BYTES = 120
+TEXTS = 64
+
+_NUMBER = re.compile(r"\{(any|seq)(?:/(\d+))?(?:%(\d+))?\}")
+_SOURCES = {"any": "r", "seq": "s"}
+_SAMPLE = (
+    "the order was sent to a new address last week and customer asks when it will arrive because invoice shows "
+    "another date than mail from shop agent looks up parcel finds that depot holds it"
+)
+
+
+@dataclass(frozen=True)
+class Field:
+    """Digits that the loader writes over a template."""
+
+    offset: int
+    source: str
+    divisor: int
+    modulus: int
+
+    def __str__(self) -> str:
+        return f"{self.offset},{self.source},{self.divisor},{self.modulus}"
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Requests of one length, ready to send but for their fields."""
+
+    requests: tuple[bytes, ...]
+    fields: tuple[Field, ...]
+    commands: int
+    """Commands, and so replies, of one operation."""
+
+    @property
+    def length(self) -> int:
+        """Bytes of one operation."""
+        return len(self.requests[0])
+
+
+def texts() -> list[str]:
+    """The contents: `TEXTS` strings of `TEXT_BYTES` ASCII characters, the same in every run."""
+    chance = random.Random(120)
+    return [" ".join(chance.choices(_SAMPLE.split(), k=TEXT_BYTES))[:TEXT_BYTES] for _ in range(TEXTS)]
+
+
+def templates(line: str) -> Templates:
+    """The templates of a request line."""
+    contents = texts() if "{text}" in line else [""]
+    encoded = [_encode(line, text) for text in contents]
+    assert len({len(request) for request, _ in encoded}) == 1
+    return Templates(tuple(request for request, _ in encoded), encoded[0][1], line.count(" ; ") + 1)
+
+
+def _encode(line: str, text: str) -> tuple[bytes, tuple[Field, ...]]:
+    request = bytearray()
+    fields: list[Field] = []
+    for command in line.split(" ; "):
+        arguments = command.split()
+        request += b"*%d\r\n" % len(arguments)
+        for argument in arguments:
+            value = _NUMBER.sub("0" * DIGITS, argument).replace("{text}", text).encode()
+            request += b"$%d\r\n" % len(value)
+            shift = len(request)
+            for found in _NUMBER.finditer(argument):
+                assert "{text}" not in argument[: found.start()], "a number after a text has no fixed place"
+                source, divisor, modulus = found.groups()
+                fields.append(
+                    Field(shift + found.start(), _SOURCES[source], int(divisor or 1), int(modulus or 10**DIGITS))
+                )
+                shift -= len(found[0]) - DIGITS
+            request += value + b"\r\n"
+    return bytes(request), tuple(fields)

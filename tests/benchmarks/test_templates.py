@@ -1,0 +1,59 @@
+"""What the loader is given to send: encoded requests, and where digits are written over them."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.rows import ROWS
+from benchmarks.templates import TEXT_BYTES, TEXTS, Field, templates
+
+
+def test_a_plain_command_is_one_request_without_fields():
+    made = templates("LRANGE s:7 -10 -1")
+    assert made.requests == (b"*4\r\n$6\r\nLRANGE\r\n$3\r\ns:7\r\n$3\r\n-10\r\n$2\r\n-1\r\n",)
+    assert (made.fields, made.commands) == ((), 1)
+
+
+def test_fields_point_at_their_digits_also_with_several_in_one_argument():
+    made = templates("GET a{any%50}b{seq/3}c{seq/3%7}")
+    request = made.requests[0]
+    assert [str(field).split(",", 1)[1] for field in made.fields] == ["r,1,50", "s,3,100000000", "s,3,7"]
+    assert [request[field.offset - 1 : field.offset + 8] for field in made.fields] == [
+        b"a00000000",
+        b"b00000000",
+        b"c00000000",
+    ]
+
+
+def test_commands_of_one_operation_are_one_request():
+    made = templates("RPUSH s:{any%9} x ; LTRIM s:{any%9} -20 -1")
+    assert made.commands == 2
+    assert made.requests[0].count(b"s:00000000") == 2
+    assert [field.source for field in made.fields] == ["r", "r"]
+
+
+def test_texts_differ_and_have_one_length():
+    made = templates("SET k {text}")
+    assert len(set(made.requests)) == len(made.requests) == TEXTS
+    assert all(b"$%d\r\n" % TEXT_BYTES in request for request in made.requests)
+
+
+def test_a_number_behind_a_text_is_refused_since_it_has_no_place():
+    with pytest.raises(AssertionError, match="fixed place"):
+        templates("SET k {text}{seq}")
+
+
+def test_a_field_is_written_as_the_loader_reads_it():
+    assert str(Field(12, "r", 1, 99)) == "12,r,1,99"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_the_lines_of_every_row_can_be_made(row):
+    for side in (row.ours, row.redis):
+        for line in (side.request, *(part.line for part in side.fill)):
+            made = templates(line)
+            assert not any(b"{" in request for request in made.requests)
+
+
+def test_rows_have_keys_of_their_own():
+    assert len({row.key for row in ROWS}) == len(ROWS)
