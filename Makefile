@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help serve test lint format generate soak clean
+.PHONY: help serve test lint format generate soak bench clean
 
 help:
 	@echo 'make serve      run the server        (ARGS="--port 7000" for more options)'
@@ -13,6 +13,7 @@ help:
 	@echo 'make format     ruff format and the fixes ruff is sure of'
 	@echo 'make generate   write the generated files again after a change of a declaration or setting'
 	@echo 'make soak       the long tests        (SOAK_SECONDS=600 SOAK_SEQUENCES=10000)'
+	@echo 'make bench      measure against Redis (ARGS="--only set,get --rounds 3"; ARGS=--help)'
 	@echo 'make clean      remove .venv and what tools left'
 
 serve: $(READY)
@@ -32,6 +33,7 @@ format: $(READY)
 
 generate: $(READY)
 	$(BIN)/python -m amemdb.commands.generate
+	$(BIN)/python -m amemdb.client.generate
 	$(BIN)/python -m amemdb.config_page
 
 SOAK_SECONDS ?= 600
@@ -39,6 +41,9 @@ SOAK_SEQUENCES ?= 10000
 
 soak: $(READY)
 	SOAK_SEQUENCES=$(SOAK_SEQUENCES) $(BIN)/pytest -n auto --dist worksteal -m soak --soak $(SOAK_SECONDS) $(ARGS)
+
+bench: $(READY)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("amemdb needs Python 3.11 or newer; \
@@ -48,5 +53,5 @@ $(READY): pyproject.toml
 	@touch $(READY)
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench benchmarks/results build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,107 @@
+"""Errors: redis-py's classes, and beneath them ours for what a program may want to tell apart.
+
+The server says what is wrong in one line of text. `TABLE` is the one place that reads those lines; `specific` turns
+redis-py's exception into ours, for a single command as for each reply of a pipeline or transaction.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from redis.exceptions import DataError, ResponseError
+
+
+class ArgumentError(DataError, ValueError):
+    """A value that cannot be sent: nothing left this process."""
+
+
+class UndecodableReply(ResponseError):
+    """A reply arrived whole and is not what was asked to be made of it, as bytes that are no text for `client.typed`.
+
+    A `ResponseError`, as redis-py's pipelines go on reading after no other: the replies behind it would be taken for
+    those of the next command.
+    """
+
+
+class AmemError(ResponseError):
+    """A refusal by the server that a program may handle; nothing was changed."""
+
+    def __init__(self, *args: Any, status_code: str | None = None) -> None:
+        super().__init__(*args, status_code=status_code)
+
+
+class SessionNotFound(AmemError):
+    """The session does not exist, or has expired."""
+
+
+class SessionExists(AmemError):
+    """A session of that name exists, and `nx` asked for a new one."""
+
+
+class NamespaceNotFound(AmemError):
+    """The agent has no semantic memory: `amem_sem_create` comes first."""
+
+
+class NamespaceExists(AmemError):
+    """The agent's semantic memory has another dimension, metric or model."""
+
+
+class DimensionMismatch(AmemError):
+    """The vector does not have the dimension of the agent's semantic memory, which is `expected`."""
+
+    expected: int
+
+    def __init__(self, *args: Any, status_code: str | None = None) -> None:
+        super().__init__(*args, status_code=status_code)
+        self.expected = _number_in(args)
+
+
+class VersionMismatch(AmemError):
+    """The summary has been changed meanwhile: its version is `have`, not the one that was given."""
+
+    have: int
+
+    def __init__(self, *args: Any, status_code: str | None = None) -> None:
+        super().__init__(*args, status_code=status_code)
+        self.have = _number_in(args)
+
+
+class WrongTypeError(AmemError):
+    """The key holds a value of another type."""
+
+
+class MisconfError(AmemError):
+    """The server cannot write its log, and takes no writes until it can."""
+
+
+TABLE: tuple[tuple[str, type[AmemError]], ...] = (
+    ("session not found", SessionNotFound),
+    ("session already exists", SessionExists),
+    ("semantic memory not found", NamespaceNotFound),
+    ("semantic memory already exists", NamespaceExists),
+    ("vector must have ", DimensionMismatch),
+    ("version mismatch: have ", VersionMismatch),
+    ("WRONGTYPE ", WrongTypeError),
+    ("MISCONF ", MisconfError),
+)
+"""How the text of an error begins, as redis-py gives it: a code that redis-py knows, such as ERR, is cut off."""
+
+NO_NAMESPACE_TO_FIT = "vector must have 1 to "
+"""A vector of no possible dimension, sent to an agent without a memory: nothing that it could differ from."""
+
+
+def specific(error: ResponseError) -> ResponseError:
+    """The error as ours where the table has it, else as it is. Only redis-py's plain `ResponseError` is looked at."""
+    if type(error) is not ResponseError or not error.args:
+        return error
+    message = str(error.args[0])
+    for beginning, kind in TABLE:
+        if message.startswith(beginning) and not message.startswith(NO_NAMESPACE_TO_FIT):
+            return kind(message, status_code=error.status_code)
+    return error
+
+
+def _number_in(args: tuple[Any, ...]) -> int:
+    found = re.search(r"(?:components|have) (\d+)|have (\d+) components", str(args[0]) if args else "")
+    return int(found[1] or found[2]) if found else -1
