@@ -21,7 +21,6 @@ GROWTH_BYTES_MAX = 12 << 20
 
 
 @pytest.mark.soak
-@pytest.mark.soak
 @pytest.mark.skipif(shutil.which("redis-benchmark") is None, reason="needs redis-benchmark (Debian: redis-tools)")
 def test_memory_is_flat_under_steady_load(tmp_path: Path, soak_seconds: int) -> None:
     requests = 20_000 if not soak_seconds else 5_000 * min(soak_seconds, 60)

@@ -94,7 +94,6 @@ def seeds() -> list[int]:
 
 
 @pytest.mark.soak
-@pytest.mark.soak
 @pytest.mark.parametrize("block", range(8))
 def test_replies_and_digests_agree_with_the_model(block: int) -> None:
     for seed in seeds()[block::8]:
