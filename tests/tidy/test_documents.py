@@ -76,3 +76,10 @@ def test_the_import_format_is_described_completely():
 def test_decisions_are_numbered_without_a_gap():
     numbers = sorted(path.name[:4] for path in (ROOT / "docs" / "decisions").glob("*.md"))
     assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
+
+
+def test_every_decision_is_listed_with_its_title():
+    listed = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        title = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+        assert f"- [{title}](decisions/{path.name})" in listed

@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "setting": FLOOR,
     "config": {"setting", *FLOOR},
     "config_page": {"config", "setting"},
+    "commands_page": {"commands", "limits"},
     "config_file": {"config", "setting", *FLOOR},
     "protocol": FLOOR,
     "index": FLOOR,
