@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help serve test lint format generate soak bench clean
+.PHONY: help serve test lint format generate soak bench demo docs clean
 
 help:
 	@echo 'make serve      run the server        (ARGS="--port 7000" for more options)'
@@ -14,6 +14,8 @@ help:
 	@echo 'make generate   write the generated files again after a change of a declaration or setting'
 	@echo 'make soak       the long tests        (SOAK_SECONDS=600 SOAK_SEQUENCES=10000)'
 	@echo 'make bench      measure against Redis (ARGS="--only set,get --rounds 3"; ARGS=--help)'
+	@echo 'make demo       watch a conversation on a server of its own'
+	@echo 'make docs       make the site of the documentation in build/site'
 	@echo 'make clean      remove .venv and what tools left'
 
 serve: $(READY)
@@ -35,6 +37,7 @@ generate: $(READY)
 	$(BIN)/python -m amemdb.commands.generate
 	$(BIN)/python -m amemdb.client.generate
 	$(BIN)/python -m amemdb.config_page
+	$(BIN)/python -m amemdb.commands_page
 
 SOAK_SECONDS ?= 600
 SOAK_SEQUENCES ?= 10000
@@ -44,6 +47,13 @@ soak: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+demo: $(READY)
+	@$(BIN)/python -m demo
+
+docs: $(READY)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
+	@echo 'open build/site/index.html in a browser'
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("amemdb needs Python 3.11 or newer; \

@@ -1,32 +1,53 @@
-"""The command line: `amemdb serve`, `amemdb import`; `python -m amemdb` is the same.
+"""The command line: `amemdb serve`, `cli`, `import` and the others; `python -m amemdb` is the same.
 
 A mistake of the user is one line on standard error and exit code 2, never a traceback. Each command is in a module of
-`amemdb.cli`.
+`amemdb.cli`, which is loaded when the command is called: a server has no use for what draws tables.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import cast
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from amemdb import __version__
-from amemdb.cli.import_ import import_
-from amemdb.cli.serve import serve
 
 USAGE_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130
 
+COMMANDS = {
+    "serve": "serve:serve",
+    "cli": "shell:cli",
+    "info": "info:info",
+    "doctor": "doctor:doctor",
+    "bench": "bench:bench",
+    "import": "import_:import_",
+    "export": "export:export_",
+    "completion": "completion:completion",
+}
+"""Each command's module in `amemdb.cli` and its name there, in the order in which people need them."""
 
-@click.group(name="amemdb", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+
+class _LoadedWhenCalled(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module, _, name = COMMANDS.get(cmd_name, "").partition(":")
+        return cast(click.Command, getattr(import_module(f"amemdb.cli.{module}"), name)) if name else None
+
+
+@click.group(
+    name="amemdb",
+    cls=_LoadedWhenCalled,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """An in-memory database for the memory of AI agents that speaks the Redis protocol."""
-
-
-cli.add_command(serve)
-cli.add_command(import_)
 
 
 def main() -> None:

@@ -57,8 +57,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "output-buffer-limit",
         Size(KIB),
-        256 * MIB,
-        "Replies that may wait for one connection to read them; past that it is closed.",
+        GIB,
+        "Replies that may wait for one connection to read them; past that it is closed. More than one reply can hold.",
         "bytes",
     ),
     Setting(
@@ -116,6 +116,8 @@ class Config:
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         """The defaults, but for `values`, which are checked; `ConfigError` for one that does not fit."""
+        self.file: Path | None = None
+        """What `load` read, if it was given a file."""
         self._values: dict[str, Any] = {}
         self._texts: dict[str, str] = {}
         self._listeners: dict[str, list[Callable[[Any], None]]] = {}
@@ -133,6 +135,7 @@ class Config:
         for name, text in flags.items():
             values[name] = _parsed(_settable(name, f"--{name}"), f"--{name}", text)
         config = cls()
+        config.file = file
         config._put(values)
         return config
 
@@ -143,6 +146,10 @@ class Config:
     def text(self, name: str) -> str:
         """The value as CONFIG GET tells it. Handlers ask often, so it is kept ready."""
         return self._texts[name]
+
+    def values(self) -> dict[str, Any]:
+        """All settings as they are at one moment, on whatever thread this is asked."""
+        return dict(self._values)
 
     def names(self) -> list[str]:
         """Every setting, in the order of the table."""

@@ -33,8 +33,9 @@ in 1,000s. In the TOML file numbers are numbers, sizes are numbers or strings, a
 the string `"yes"` or `"no"`.
 
 `CONFIG GET pattern` tells the settings of a running server; those marked *at run time* can be changed with
-`CONFIG SET name value`, and such a change is not written to the file. A password is better given by the environment or
-the file than by a flag, which every user of the machine can see in the list of processes.
+`CONFIG SET name value`. [`CONFIG REWRITE`](command-line.md#config-rewrite) writes what is then in force into the file
+that the server was started with: also what came from flags or variables, the password included. A password is better
+given by the environment or the file than by a flag, which every user of the machine can see in the list of processes.
 
 ## Settings
 

@@ -22,12 +22,14 @@ from amemdb.protocol.glob import matcher
 from amemdb.protocol.numbers import parse_integer
 from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, ArrayOf, Labelled, TupleOf, check_elements
 from amemdb.stores import records
+from amemdb.stores.episodic import EventLog
 from amemdb.stores.timeline import Event, Probe
 
 FAMILY = "amem-epis"
 AGENT = Name("agent")
 TYPE = Name("type", entry=True)
-EVENTS = ArrayOf(Labelled(timestamp=INTEGER, type=BULK, content=BULK, metadata=BULK))
+EVENT = {"timestamp": INTEGER, "type": BULK, "content": BULK, "metadata": BULK}
+EVENTS = ArrayOf(Labelled(**EVENT))
 
 
 @command(
@@ -112,20 +114,28 @@ def epis_query(
 @command(
     "AMEM.EPIS.STATS",
     AGENT,
+    Option("WITHMETA", flag="with_meta"),
     access="read",
-    reply=Labelled(total_events=INTEGER, oldest_ts=INTEGER, newest_ts=INTEGER),
+    reply=Labelled(total_events=INTEGER, oldest_ts=INTEGER, newest_ts=INTEGER, maxlen=INTEGER, maxage=INTEGER),
     family=FAMILY,
     summary="How many events an agent has, and the times of the first and the last.",
 )
-def epis_stats(ctx: Context, agent: bytes) -> tuple[int, int, int]:
-    """Zeros for an agent without events."""
+def epis_stats(ctx: Context, agent: bytes, with_meta: bool) -> tuple[int, ...]:
+    """Zeros for an agent without events. `WITHMETA` adds the retention, -1 where there is none."""
     log = ctx.stores.epis.logs.get(agent)
+    counts = _counts(log, ctx.now_ms)
+    if not with_meta:
+        return counts
     if log is None:
+        return *counts, -1, -1
+    return *counts, log.maxlen or -1, log.maxage_ms // 1000 or -1
+
+
+def _counts(log: EventLog | None, now_ms: int) -> tuple[int, int, int]:
+    oldest = None if log is None else next(log.events.oldest_from((log.live_from_ms(now_ms),)), None)
+    if log is None or oldest is None:
         return 0, 0, 0
-    oldest = next(log.events.oldest_from((log.live_from_ms(ctx.now_ms),)), None)
-    if oldest is None:
-        return 0, 0, 0
-    return len(log.events) - log.dead_count(ctx.now_ms), oldest[0], log.events.newest[0]
+    return len(log.events) - log.dead_count(now_ms), oldest[0], log.events.newest[0]
 
 
 @command(
@@ -182,14 +192,19 @@ def epis_retain(ctx: Context, agent: bytes, maxlen: int | None, maxage_s: int | 
     AGENT,
     Bytes("cursor"),
     Option("COUNT", Integer("count", 1, EVENTS_PAGE_MAX)),
+    Option("WITHMETA", flag="with_meta"),
     access="read",
-    reply=TupleOf(BULK, EVENTS),
+    reply=TupleOf(BULK, ArrayOf(Labelled(**EVENT, id=BULK))),
     family=FAMILY,
     summary=f"All events of an agent page by page, oldest first: at most COUNT ({EVENTS_PAGE_DEFAULT}) a page.",
     cost="O(log n), O(n) in the page",
 )
-def epis_page(ctx: Context, agent: bytes, cursor: bytes, count: int | None) -> tuple[bytes, list[tuple[Any, ...]]]:
+def epis_page(
+    ctx: Context, agent: bytes, cursor: bytes, count: int | None, with_meta: bool
+) -> tuple[bytes, list[tuple[Any, ...]]]:
     """Cursor 0 begins and says that nothing follows; any other is the place of the last event given.
+
+    `WITHMETA` adds the `id`, nil for an event without one.
 
     An event that stays is given once, whatever is logged or goes meanwhile; one that is logged before the cursor
     is not given. A page ends early when its events are large.
@@ -200,9 +215,10 @@ def epis_page(ctx: Context, agent: bytes, cursor: bytes, count: int | None) -> t
         return b"0", []
     following = log.events.oldest_from(max(low, (log.live_from_ms(ctx.now_ms),)))
     events = list(_one_page(following, EVENTS_PAGE_DEFAULT if count is None else count))
+    shown = [_with_meta(event) if with_meta else _shown(event) for event in events]
     if next(following, None) is None:
-        return b"0", [_shown(event) for event in events]
-    return b"%d-%d" % events[-1][:2], [_shown(event) for event in events]
+        return b"0", shown
+    return b"%d-%d" % events[-1][:2], shown
 
 
 @command(
@@ -227,6 +243,12 @@ def _shown(event: Event) -> tuple[Any, ...]:
     """An event as the reply labels it: without a label for metadata that it does not have."""
     at_ms, _, event_type, content, metadata, _ = event
     return (at_ms, event_type, content) if metadata is None else (at_ms, event_type, content, metadata)
+
+
+def _with_meta(event: Event) -> tuple[Any, ...]:
+    """All that was given of an event, absent things as nil."""
+    at_ms, _, event_type, content, metadata, event_id = event
+    return at_ms, event_type, content, metadata, event_id
 
 
 def _probe_behind(cursor: bytes) -> Probe:

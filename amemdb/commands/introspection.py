@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from amemdb.commands.argument_docs import TREE, Doc, documentation
 from amemdb.commands.context import Context
 from amemdb.commands.declare import REGISTRY, Bytes, Option, Rest, Spec, command
 from amemdb.commands.parsing import unknown_option
@@ -25,6 +26,7 @@ from amemdb.protocol.reply import (
     SetOf,
     Shape,
     TupleOf,
+    bulk,
 )
 
 FAMILY = "server"
@@ -38,6 +40,8 @@ HELP = [
     "    How many commands there are.",
     "INFO [<command> ...]",
     "    The entries of some commands; of all without a name.",
+    "DOCS [<command> ...]",
+    "    What commands do and which arguments they take; of all without a name.",
     "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
     "    The names of all commands, or of those of a category or pattern.",
     "GETKEYS <command> [<arg> ...]",
@@ -137,6 +141,47 @@ def _name_options(spec: Spec) -> list[Option]:
     return [o for o in spec.options if isinstance(o, Option) and o.value is not None and o.value.names]
 
 
+# -- documentation -----------------------------------------------------------------------------------
+
+
+class _Docs(Shape):
+    """The reply of COMMAND DOCS. The value is full upper-case names, and what is told of each is made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, bool], bytes] = {}
+
+    def encode(self, value: list[str], resp3: bool) -> bytes:
+        made = self._made
+        parts = [b"%%%d\r\n" % len(value) if resp3 else b"*%d\r\n" % (2 * len(value))]
+        for name in value:
+            if (name, resp3) not in made:
+                made[name, resp3] = bulk(name.lower().encode()) + TREE.encode(_documentation(name), resp3)
+            parts.append(made[name, resp3])
+        return b"".join(parts)
+
+    def describe(self) -> str:
+        return "map of names to labelled summary, since, group, complexity, arguments, subcommands"
+
+
+def _documentation(name: str) -> Doc:
+    """What is told of a command or subcommand; one that only holds subcommands has no arguments of its own."""
+    subcommands = _subcommands(name)
+    if name in REGISTRY:
+        doc = documentation(REGISTRY[name])
+    else:
+        first = documentation(REGISTRY[subcommands[0]])
+        summary = "A container for the subcommands below."
+        doc = {
+            "summary": summary,
+            "since": first["since"],
+            "group": first["group"],
+            "complexity": "Depends on subcommand.",
+        }
+    if subcommands:
+        doc["subcommands"] = {full.lower(): documentation(REGISTRY[full]) for full in subcommands}
+    return doc
+
+
 # -- commands ----------------------------------------------------------------------------------------
 
 
@@ -184,6 +229,25 @@ def command_info(ctx: Context, names: list[bytes]) -> list[str | None]:
     known = frozenset(_all_names())
     wanted = (name.upper().decode("ascii", "replace") for name in names)
     return [name if name in known else None for name in wanted]
+
+
+@command(
+    "COMMAND|DOCS",
+    Rest("names", Bytes("command-name"), count_min=0),
+    access="connection",
+    reply=_Docs(),
+    family=FAMILY,
+    summary="What commands do and which arguments they take.",
+    cost="O(n) in the commands asked for",
+    flags=FLAGS,
+)
+def command_docs(ctx: Context, names: list[bytes]) -> list[str]:
+    """Unknown commands are left out; `config|get` is a subcommand's name."""
+    if not names:
+        return _top_level()
+    known = frozenset(_all_names())
+    wanted = dict.fromkeys(name.upper().decode("ascii", "replace") for name in names)
+    return [name for name in wanted if name in known]
 
 
 @command(

@@ -25,7 +25,7 @@ from amemdb.index.exact import SLACK
 from amemdb.index.similarity import METRICS, Query, least_similarity
 from amemdb.limits import DIMENSION_MAX, META_BYTES_MAX, NO_EXPIRY, RECALL_K_MAX, SCAN_COUNT_DEFAULT
 from amemdb.protocol.glob import matcher
-from amemdb.protocol.reply import BULK, DOUBLE, INTEGER, NAMES, OK, SCAN_PAGE, ArrayOf, Labelled
+from amemdb.protocol.reply import BULK, COMPONENT, DOUBLE, INTEGER, NAMES, OK, SCAN_PAGE, ArrayOf, Labelled
 from amemdb.stores import records
 from amemdb.stores.semantic import Fact, Namespace
 
@@ -40,7 +40,7 @@ INLINE_FLOATS_MAX = 500_000
 
 _PROVENANCE = {"source": BULK, "trust": BULK, "meta": BULK, "stored_at": INTEGER, "expires_at": INTEGER}
 RECALLED = ArrayOf(Labelled(key=BULK, content=BULK, similarity=DOUBLE, **_PROVENANCE))
-FACT = Labelled(key=BULK, content=BULK, **_PROVENANCE, vector=ArrayOf(DOUBLE))
+FACT = Labelled(key=BULK, content=BULK, **_PROVENANCE, vector=ArrayOf(COMPONENT))
 
 Recalled = list[tuple[Fact, float]]
 """Facts and their similarities, the most similar first."""

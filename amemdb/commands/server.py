@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amemdb.commands.context import Context
+from amemdb.commands.context import Context, Deferred
 from amemdb.commands.declare import Bytes, Float, Rest, command
 from amemdb.commands.parsing import integer, repeated_option, unknown_option
 from amemdb.errors import CommandError, wrong_arity
@@ -27,6 +27,8 @@ CONFIG_HELP = [
     "    The settings whose names fit a pattern, with their values.",
     "SET <setting> <value> [<setting> <value> ...]",
     "    Change settings: all of them, or none if one cannot be changed.",
+    "REWRITE",
+    "    Write the settings in force to the file that the server was started with.",
     "RESETSTAT",
     "    Begin again to count what INFO tells.",
     "HELP",
@@ -125,6 +127,28 @@ def config_set(ctx: Context, changes: list[bytes]) -> None:
     ctx.server.config_set(
         [(_text(setting), _text(value)) for setting, value in zip(changes[::2], changes[1::2], strict=True)]
     )
+
+
+@command(
+    "CONFIG|REWRITE",
+    access="admin",
+    reply=OK,
+    family=FAMILY,
+    summary="Write the settings in force to the file that the server was started with.",
+    cost="O(n) in the file; the disk is waited for",
+    flags=ADMIN,
+)
+def config_rewrite(ctx: Context) -> Deferred:
+    """Others are served while the file is written."""
+    rewrite = ctx.server.config_rewrite
+    if rewrite is None:
+        raise CommandError("The server is running without a config file")
+
+    def finish(ctx: Context, failure: str | None) -> None:
+        if failure is not None:
+            raise CommandError(f"Rewriting config file: {failure}")
+
+    return Deferred(rewrite, finish)
 
 
 @command(

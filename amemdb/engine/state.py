@@ -6,7 +6,7 @@ written in `amemdb.engine.info`.
 
 The server keeps `sessions` by `open_session` and `close_session`, adds to the plain counters below as things
 happen, calls `tick` about ten times a second, and gives the hooks (`on_kill`, `on_shutdown`, `sleep`, `memory_bytes`,
-`log_status`, `facts`) that need what an engine may not touch.
+`log_status`, `config_rewrite`, `facts`) that need what an engine may not touch.
 """
 
 from __future__ import annotations
@@ -120,6 +120,7 @@ class ServerState:
         self.memory_bytes_peak = 0
         self.log_status: Callable[[], LogStatus] | None = None
         self.require_log_room: Callable[[int], None] = _always_room
+        self.config_rewrite: Callable[[], str | None] | None = None
         self.sleep: Callable[[float], None] = _no_sleep
         self.on_kill: Callable[[Session], None] = _ignore_kill
         self.on_shutdown: Callable[[], None] = _ignore_shutdown

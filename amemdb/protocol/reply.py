@@ -115,6 +115,15 @@ class _Double(Shape):
         return "double"
 
 
+class _Component(_Double):
+    """A double that is data and not a measure: its zero keeps the sign, so that what is read back has every bit."""
+
+    def encode(self, value: Any, resp3: bool) -> bytes:
+        if value == 0 and math.copysign(1, value) < 0:
+            return b",-0\r\n" if resp3 else bulk(b"-0")
+        return super().encode(value, resp3)
+
+
 class _Verbatim(Shape):
     def encode(self, value: Any, resp3: bool) -> bytes:
         data = value if isinstance(value, bytes) else value.encode("utf-8")
@@ -264,6 +273,7 @@ SIMPLE = _Simple()
 INTEGER = _Integer()
 BULK = _Bulk()
 DOUBLE = _Double()
+COMPONENT = _Component()
 VERBATIM = _Verbatim()
 RAW = _Raw()
 NAMES = ArrayOf(BULK)

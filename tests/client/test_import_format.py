@@ -129,7 +129,7 @@ def test_what_a_kind_needs_is_what_a_line_may_not_lack(kind):
         ("{}", "kind: expected session, namespace, turn, fact, note, event, retention or summary, got nothing"),
         (
             '{"kind":["turn"]}',
-            "kind: expected session, namespace, turn, fact, note, event, retention or summary, got a",
+            "kind: expected session, namespace, turn, fact, note, event, retention or summary, got ",
         ),
         ('{"kind":"Turn"}', 'kind: expected session, namespace, turn, fact, note, event, retention or summary, got "T'),
     ],

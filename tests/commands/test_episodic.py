@@ -586,3 +586,32 @@ def test_flushing_everything_takes_events_and_policies_too(rig: Rig) -> None:
     log(rig, "e2")
     assert query(rig, "a") == [b"e2"]
     survives(rig)
+
+
+# -- what an export needs ----------------------------------------------------------------------------
+
+
+def test_a_page_with_meta_tells_ids_and_absent_things_as_nil() -> None:
+    rig = Rig()
+    rig("AMEM.EPIS.LOG", "a", "t", "c", "AT", 5, "ID", b"\xff", "METADATA", "")
+    rig("AMEM.EPIS.LOG", "a", "t", "c", "AT", 6)
+    rig.session.resp3 = True
+    events = rig("AMEM.EPIS.PAGE", "a", 0, "WITHMETA", "COUNT", 9)[1]
+    assert [(event[b"metadata"], event[b"id"]) for event in events] == [(b"", b"\xff"), (None, None)]
+    assert b"id" not in rig("AMEM.EPIS.PAGE", "a", 0)[1][0]
+
+
+def test_stats_with_meta_tell_the_retention() -> None:
+    rig = Rig()
+    rig.session.resp3 = True
+
+    def retention() -> tuple[int, int]:
+        stats = rig("AMEM.EPIS.STATS", "a", "WITHMETA")
+        return stats[b"maxlen"], stats[b"maxage"]
+
+    assert retention() == (-1, -1)
+    rig("AMEM.EPIS.RETAIN", "a", "MAXAGE", 60)
+    assert retention() == (-1, 60)
+    rig("AMEM.EPIS.RETAIN", "a", "MAXLEN", 7)
+    assert retention() == (7, -1)
+    assert rig("AMEM.EPIS.STATS", "a").keys() == {b"total_events", b"oldest_ts", b"newest_ts"}

@@ -268,3 +268,100 @@ def test_a_secret_behind_an_option_is_redacted() -> None:
     assert made_up.redacted(argv)[4] == b"(redacted)"
     assert b"hunter2" not in b" ".join(made_up.redacted([*argv, b"PASSWORD"]))
     assert made_up.redacted([b"MADE-UP", b"u", b"NX"]) == [b"MADE-UP", b"u", b"NX"]
+
+
+# -- COMMAND DOCS ------------------------------------------------------------------------------------
+
+ARGUMENT_TYPES = {"string", "integer", "double", "key", "pattern", "unix-time", "pure-token", "oneof", "block"}
+
+
+def docs(peer: Peer, name: str) -> dict[bytes, Any]:
+    (told,) = peer("COMMAND", "DOCS", name).items()
+    assert told[0] == name.lower().encode()
+    return dict(told[1])
+
+
+def names_and_types(arguments: list[dict[bytes, Any]]) -> list[tuple[bytes, bytes]]:
+    return [(argument[b"name"], argument[b"type"]) for argument in arguments]
+
+
+def test_docs_of_one_command(peer: Peer) -> None:
+    told = docs(peer, "AMEM.CONV.CREATE")
+    assert told[b"summary"] == b"Open a session, or change the window and expiry of one that is open."
+    assert told[b"group"] == b"amem-conv"
+    assert told[b"complexity"].startswith(b"O(1)")
+    session, window, expiry, nx = told[b"arguments"]
+    assert session == {b"name": b"session", b"type": b"key", b"key_spec_index": 0}
+    assert window == {b"name": b"window", b"type": b"integer", b"token": b"WINDOW", b"flags": Unordered(["optional"])}
+    assert (expiry[b"type"], expiry[b"flags"]) == (b"oneof", Unordered(["optional"]))
+    assert [(one[b"token"], one[b"type"]) for one in expiry[b"arguments"]] == [
+        (b"TTL", b"integer"),
+        (b"PXAT", b"unix-time"),
+    ]
+    assert (nx[b"type"], nx[b"token"]) == (b"pure-token", b"NX")
+    assert isinstance(nx[b"flags"][0], Status)
+
+
+def test_words_vectors_and_pairs(peer: Peer) -> None:
+    role = docs(peer, "AMEM.CONV.APPEND")[b"arguments"][1]
+    assert role[b"type"] == b"oneof"
+    assert [word[b"token"] for word in role[b"arguments"]] == [b"system", b"user", b"assistant", b"tool"]
+    vector = docs(peer, "AMEM.SEM.RECALL")[b"arguments"][2]
+    assert names_and_types(vector[b"arguments"]) == [(b"component", b"double"), (b"float32-bytes", b"string")]
+    assert vector[b"arguments"][0][b"flags"] == Unordered(["multiple"])
+    (pairs,) = docs(peer, "MSET")[b"arguments"]
+    assert (pairs[b"type"], names_and_types(pairs[b"arguments"])) == (
+        b"block",
+        [(b"key", b"key"), (b"value", b"string")],
+    )
+    (sections,) = docs(peer, "INFO")[b"arguments"]
+    assert sections[b"flags"] == Unordered(["multiple", "optional"])
+
+
+def test_of_a_group_of_options_one_may_be_given(peer: Peer) -> None:
+    choices = [one for one in docs(peer, "SET")[b"arguments"] if one[b"type"] == b"oneof"]
+    tokens = [{form[b"token"] for form in one[b"arguments"]} for one in choices]
+    assert {b"NX", b"XX"} in tokens
+    assert {b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL"} in tokens
+
+
+def test_subcommands_are_within_their_command_and_by_themselves(peer: Peer) -> None:
+    told = docs(peer, "CONFIG")
+    assert b"arguments" not in told
+    assert told[b"subcommands"][b"config|get"] == docs(peer, "config|get")
+    assert told[b"group"] == b"server"
+
+
+def test_docs_of_all_and_of_unknown_commands(peer: Peer) -> None:
+    everything = peer("COMMAND", "DOCS")
+    assert {name.decode() for name in everything} == {
+        name.decode() for name in peer("COMMAND", "LIST") if b"|" not in name
+    }
+    assert peer("COMMAND", "DOCS", "nope", b"\xff", "GET", "get").keys() == {b"get"}
+    assert peer("COMMAND", "DOCS", "nope") == {}
+    assert Wire().connect()("COMMAND", "DOCS", "get")[0:1] == [b"get"]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_argument_of_every_command_is_told(peer: Peer, name: str) -> None:
+    told = peer("COMMAND", "DOCS", name)[name.lower().encode()]
+    assert {b"summary", b"since", b"group", b"complexity"} <= told.keys()
+    arguments = told.get(b"arguments", [])
+    words = [option.word.encode() for option in REGISTRY[name].options if isinstance(option, Option)]
+    waiting = list(arguments)
+    tokens = []
+    while waiting:
+        argument = waiting.pop()
+        assert argument[b"type"].decode() in ARGUMENT_TYPES
+        assert (argument[b"type"] in (b"oneof", b"block")) == (b"arguments" in argument)
+        assert argument[b"type"] != b"pure-token" or argument[b"token"]
+        tokens.append(argument.get(b"token"))
+        waiting += argument.get(b"arguments", [])
+    assert set(words) <= set(tokens)
+    positional = len(arguments) - sum(_is_optional_word(argument) for argument in arguments)
+    assert positional >= len(REGISTRY[name].positionals)
+
+
+def _is_optional_word(argument: dict[bytes, Any]) -> bool:
+    optional = "optional" in argument.get(b"flags", ())
+    return optional and (b"token" in argument or all(b"token" in form for form in argument.get(b"arguments", [{}])))

@@ -584,3 +584,16 @@ def another(node: Node) -> Any:
         return decode(answer)
 
     return send
+
+
+def test_a_vector_that_is_read_back_has_every_bit() -> None:
+    rig = Rig()
+    bits = [0x80000000, 0, 1, 0x80000001, 0x7F7FFFFF, 0xFF7FFFFF, 0x3DCCCCCD]
+    vector = struct.pack("<7I", *bits)
+    rig("AMEM.SEM.CREATE", "a", 7, "METRIC", "ip")
+    rig("AMEM.SEM.STORE", "a", "k", "c", "FP32", vector)
+    for resp3 in (False, True):
+        rig.session.resp3 = resp3
+        fact = rig("AMEM.SEM.GET", "a", "k", "WITHVECTOR")
+        told = fact[b"vector"] if resp3 else fact[-1]
+        assert struct.pack("<7f", *map(float, told)) == vector

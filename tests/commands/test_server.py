@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from amemdb.engine.engine import Pending
 from amemdb.engine.info import REDIS_VERSION, SECTIONS, human
 from tests.commands.wire import NOW_MS, Error, Peer, Status, Text, Wire
 
@@ -233,9 +234,26 @@ def test_a_secret_setting_does_not_show_in_errors(peer: Peer) -> None:
     assert b"hunter2" not in peer.raw("CONFIG", "SET", "requirepass", "hunter2", "no-such", "hunter2")
 
 
-def test_what_comes_later_is_an_unknown_subcommand(peer: Peer) -> None:
-    assert peer("CONFIG", "REWRITE") == "ERR unknown subcommand 'REWRITE'. Try CONFIG HELP."
-    assert peer("COMMAND", "DOCS") == "ERR unknown subcommand 'DOCS'. Try COMMAND HELP."
+def test_rewrite_needs_a_file(peer: Peer) -> None:
+    assert peer("CONFIG", "REWRITE") == "ERR The server is running without a config file"
+
+
+def test_rewrite_is_done_beside_the_loop_and_tells_a_failure() -> None:
+    wire = Wire()
+    peer = wire.connect()
+    results = [None, "No space left on device"]
+    wire.state.config_rewrite = lambda: results.pop(0)
+    for expected in ("+OK\r\n", "-ERR Rewriting config file: No space left on device\r\n"):
+        pending = wire.engine.execute(peer.session, [b"CONFIG", b"rewrite"], wire.now_ms)
+        assert isinstance(pending, Pending)
+        assert wire.engine.resume(pending, pending.work(), wire.now_ms) == expected.encode()
+    wire.state.config_rewrite = lambda: None
+    peer("MULTI")
+    peer("CONFIG", "REWRITE")
+    assert peer("EXEC") == ["OK"]
+
+
+def test_what_comes_later_is_an_unknown_command(peer: Peer) -> None:
     assert peer("MONITOR") == "ERR unknown command 'MONITOR', with args beginning with: "
 
 

@@ -1,0 +1,137 @@
+"""What is wrong or risky with a running server, judged from its INFO and settings: for `info` and for `doctor`.
+
+Each finding says what is the matter and what to do about it; a finding that asks for nothing is none. Thresholds are
+where somebody should look, not where something is unusual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from amemdb.cli.showing import duration, size
+
+Level = Literal["ok", "warn", "fail"]
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+CLIENTS_SHARE_HIGH = 0.8
+LAG_MS_HIGH = 100
+UNDURABLE_BYTES_HIGH = 64 << 20
+RESTARTED_LATELY_S = 300
+DEGRADED = {"MISCONF": "the log could not be written", "OOM": "memory was full", "READONLY": "it was a copy"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. `do` is empty where nothing has to be done."""
+
+    level: Level
+    subject: str
+    said: str
+    do: str = ""
+
+
+def of_server(info: Mapping[str, Any], settings: Mapping[str, str]) -> Iterator[Finding]:
+    """What deserves a look, the grave first."""
+    yield from _of_log(info, settings)
+    yield from _of_clients(info)
+    yield from _of_access(info, settings)
+    yield from _of_load(info)
+
+
+def _of_log(info: Mapping[str, Any], settings: Mapping[str, str]) -> Iterator[Finding]:
+    error = str(info.get("log_error") or "")
+    if error:
+        yield Finding(
+            "fail", "log", f"writes are refused: {error}", "make room or mend the disk; they come back by themselves"
+        )
+    waiting = _number(info, "log_undurable_bytes")
+    policy = str(info.get("log_policy") or settings.get("appendfsync", ""))
+    if waiting > UNDURABLE_BYTES_HIGH and policy != "no":
+        yield Finding(
+            "warn", "log", f"{size(waiting)} are not on disk yet", "the disk is slower than the writes: look at it"
+        )
+    if policy == "no":
+        yield Finding(
+            "warn",
+            "appendfsync",
+            "no: a power cut loses what the system has not written yet, often 30 s",
+            "CONFIG SET appendfsync everysec, then CONFIG REWRITE",
+        )
+    for code, meaning in DEGRADED.items():
+        count = _error_count(info, code)
+        if count and not error:
+            text = f"{count:,} commands were refused with {code} since the start: {meaning}"
+            yield Finding("warn", "refusals", text, "look at the server's own log for when and why")
+
+
+def _of_clients(info: Mapping[str, Any]) -> Iterator[Finding]:
+    now, most = _number(info, "connected_clients"), _number(info, "maxclients")
+    if most and now >= most * CLIENTS_SHARE_HIGH:
+        yield Finding(
+            "warn",
+            "clients",
+            f"{now:,} of {most:,} connections",
+            "find who leaks them (CLIENT LIST), or raise maxclients",
+        )
+    turned_away = _number(info, "rejected_connections")
+    if turned_away:
+        yield Finding(
+            "warn", "clients", f"{turned_away:,} were turned away for want of room", "raise maxclients, or use pools"
+        )
+    cut = _number(info, "client_output_buffer_limit_disconnections") + _number(
+        info, "client_output_stall_disconnections"
+    )
+    if cut:
+        yield Finding(
+            "warn", "clients", f"{cut:,} were cut off because they did not read", "ask for less at a time, read faster"
+        )
+
+
+def _of_access(info: Mapping[str, Any], settings: Mapping[str, str]) -> Iterator[Finding]:
+    host = settings.get("host", "")
+    if host and host not in LOOPBACK and not settings.get("requirepass"):
+        yield Finding(
+            "fail",
+            "password",
+            f"none, and others can reach {host}: whoever does can read and change everything",
+            "CONFIG SET requirepass …, then CONFIG REWRITE; or listen on 127.0.0.1",
+        )
+    failed = _number(info, "acl_access_denied_auth")
+    if failed:
+        yield Finding("warn", "logins", f"{failed:,} failed", "a client has an old password, or somebody is guessing")
+    if settings.get("enable-debug-command") == "yes":
+        yield Finding(
+            "warn", "debug", "DEBUG may be used, which can stop the server", "start it without enable-debug-command"
+        )
+
+
+def _of_load(info: Mapping[str, Any]) -> Iterator[Finding]:
+    lag_ms, worst_ms = _number(info, "event_loop_lag_usec") / 1000, _number(info, "event_loop_lag_max_usec") / 1000
+    if lag_ms > LAG_MS_HIGH:
+        yield Finding(
+            "fail",
+            "lag",
+            f"the server is {lag_ms:.0f} ms behind right now",
+            "SLOWLOG GET tells which commands take long",
+        )
+    elif worst_ms > 10 * LAG_MS_HIGH:
+        yield Finding("warn", "lag", f"once {worst_ms:.0f} ms behind", "SLOWLOG GET; then CONFIG RESETSTAT and watch")
+    uptime_s = _number(info, "uptime_in_seconds")
+    if uptime_s < RESTARTED_LATELY_S:
+        yield Finding(
+            "ok", "uptime", f"started {duration(uptime_s)} ago: if nobody did that, see crash files in its folder"
+        )
+
+
+def _number(info: Mapping[str, Any], name: str) -> int:
+    try:
+        return int(info.get(name) or 0)
+    except (TypeError, ValueError):
+        return 0
+
+
+def _error_count(info: Mapping[str, Any], code: str) -> int:
+    told = info.get(f"errorstat_{code}")
+    return int(told.get("count", 0)) if isinstance(told, dict) else 0
