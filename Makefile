@@ -58,6 +58,7 @@ docs: $(READY)
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("amemdb needs Python 3.11 or newer; \
 	give one with PYTHON=python3.11")'
+	@echo 'installing into .venv, this once: half a minute to a few minutes'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(READY)

@@ -207,7 +207,13 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: expected TOML in UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{file}: expected TOML: {error}") from None
-    return {name: _accepted(name, f"{file}: {printable(name.encode())}", value) for name, value in entries.items()}
+    return {name: _entry(name, f"{file}: {printable(name.encode())}", value) for name, value in entries.items()}
+
+
+def _entry(name: str, where: str, value: Any) -> Any:
+    if isinstance(value, dict) and name not in BY_NAME:
+        raise ConfigError(f"{where}: expected settings as flat keys, like port = 6379, and got a table of them")
+    return _accepted(name, where, value)
 
 
 def _settable(name: str, where: str) -> Setting:
@@ -225,7 +231,22 @@ def _accepted(name: str, where: str, value: Any) -> Any:
     try:
         return setting.kind.accept(value)
     except Unfit:
-        raise ConfigError(f"{where}: {setting.refusal(value)}") from None
+        raise ConfigError(f"{where}: {setting.refusal(value)}{_quotes(setting, value)}") from None
+
+
+def _quotes(setting: Setting, value: Any) -> str:
+    """What to do about a value that would fit without its quotes, or with quotes around it; else nothing."""
+    quoted = isinstance(value, str)
+    try:
+        if quoted:
+            setting.kind.parse(value)
+        elif type(value) in (int, float):
+            setting.kind.accept(str(value))
+        else:
+            return ""
+    except Unfit:
+        return ""
+    return "; leave out the quotes" if quoted else "; put it in quotes"
 
 
 def _parsed(setting: Setting, where: str, text: str) -> Any:

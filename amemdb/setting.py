@@ -227,4 +227,6 @@ class Setting:
         if self.secret:
             return f"expected {self.kind.expected}"
         shown = value if isinstance(value, str) else repr(value)
+        if isinstance(value, bool):
+            shown = shown.lower()  # as TOML writes it
         return f"expected {self.kind.expected}, got '{printable(shown.encode('utf-8', 'replace'))}'"

@@ -71,7 +71,7 @@ def test_variables_that_name_no_setting_are_found():
 
 def test_values_given_in_python_are_checked(tmp_path):
     assert Config({"port": 0, "dir": str(tmp_path), "log-segment-bytes": "1mb"}).get("log-segment-bytes") == 1 << 20
-    with pytest.raises(ConfigError, match="port: expected an integer from 0 to 65535, got 'True'"):
+    with pytest.raises(ConfigError, match="port: expected an integer from 0 to 65535, got 'true'"):
         Config({"port": True})
 
 
@@ -83,10 +83,14 @@ def test_values_given_in_python_are_checked(tmp_path):
     [
         ("prot = 1", r"prot: there is no such setting, did you mean port\?"),
         ("Port = 1", r"Port: there is no such setting"),
-        ("[server]\nport = 1", r"server: there is no such setting"),
-        ("port = '1'", r"port: expected an integer from 0 to 65535, got '1'"),
+        ("[server]\nport = 1", r"server: expected settings as flat keys, like port = 6379, and got a table of them$"),
+        ("a.b = 1", r"a: expected settings as flat keys"),
+        ("port = '1'", r"port: expected an integer from 0 to 65535, got '1'; leave out the quotes$"),
+        ("port = 'x'", r"got 'x'$"),
+        ("requirepass = 1234", r"requirepass: expected text; put it in quotes$"),
+        ("requirepass = true", r"requirepass: expected text$"),
         ("port = 1.0", r"port: expected an integer from 0 to 65535, got '1\.0'"),
-        ("port = true", r"port: expected an integer from 0 to 65535, got 'True'"),
+        ("port = true", r"port: expected an integer from 0 to 65535, got 'true'"),
         ("port = 65536", r"port: expected an integer from 0 to 65535, got '65536'"),
         ("port = -1", r"port: expected an integer"),
         ("appendfsync = 'sometimes'", r"appendfsync: expected always, everysec or no, got 'sometimes'"),

@@ -16,7 +16,7 @@ from amemdb.index.similarity import COSINE, Vector
 from amemdb.limits import DIMENSION_MAX
 from amemdb.protocol.numbers import FLOAT_PATTERN, parse_float
 
-_NUMBERS = re.compile(FLOAT_PATTERN + rb"(?:\n" + FLOAT_PATTERN + rb")*+")
+_NUMBERS = re.compile(FLOAT_PATTERN + rb"(?:\n" + FLOAT_PATTERN + rb")*")
 _NOT_FINITE = (b"nan", b"inf", b"infinity")
 FLOAT_BYTES = 4
 
@@ -25,9 +25,9 @@ def vector_of(tokens: list[bytes] | bytes, dim: int, metric: bytes) -> Vector:
     """The vector of exactly `dim` components, little-endian float32; `tokens` as `parsing.vector_tokens` gives them."""
     if isinstance(tokens, bytes):
         if len(tokens) != FLOAT_BYTES * dim:
-            raise CommandError(
-                f"vector must have {dim} components, {FLOAT_BYTES * dim} bytes of float32; got {len(tokens)} bytes"
-            )
+            count, rest = divmod(len(tokens), FLOAT_BYTES)
+            given = f"{len(tokens)} bytes" if rest else f"{count} in {len(tokens)} bytes"
+            raise CommandError(f"vector must have {dim} components, {FLOAT_BYTES * dim} bytes of float32; got {given}")
     elif len(tokens) != dim:
         _refuse_words(tokens)
         raise CommandError(f"vector must have {dim} components, got {len(tokens)}")

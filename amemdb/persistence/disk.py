@@ -145,7 +145,7 @@ class FolderDisk:
             _make_folder(self.folder)
             self._descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise StorageError(f"the data folder {self.folder} cannot be used: {error.strerror}") from error
+            raise StorageError(f"the data folder {self.folder} cannot be used: {_what_to_do(error)}") from error
 
     def create(self, name: str, *, replace: bool = False) -> FolderFile:
         return self._open(name, os.O_RDWR | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL))
@@ -176,7 +176,7 @@ class FolderDisk:
         try:
             descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE, dir_fd=self._descriptor)
         except OSError as error:
-            raise StorageError(f"the data folder {self.folder} cannot be locked: {error.strerror}") from error
+            raise StorageError(f"the data folder {self.folder} cannot be written: {_what_to_do(error)}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -197,6 +197,14 @@ class FolderDisk:
     def close(self) -> None:
         """Let go of the folder."""
         os.close(self._descriptor)
+
+
+def _what_to_do(error: OSError) -> str:
+    if isinstance(error, (FileExistsError, NotADirectoryError)):
+        return f"{error.filename} is no folder. Choose another with --dir."
+    if isinstance(error, PermissionError):
+        return f"{error.strerror}. Let user {os.geteuid()} write there, who runs this, or choose another with --dir."
+    return f"{error.strerror}. Choose another with --dir."
 
 
 def _make_folder(folder: str) -> None:

@@ -39,7 +39,7 @@ _CACHED_PATTERNS = 128
 
 _SPECIAL = re.compile(rb"[*?\[\\]")
 _WILD = re.compile(rb"[?\[\\]")
-_ITEM = re.compile(rb"(?P<stars>\*+)|(?P<any>\?)|(?P<class>\[)|(?P<literal>(?:[^*?\[\\]++|\\.|\\\Z)++)", re.DOTALL)
+_ITEM = re.compile(rb"(?P<stars>\*+)|(?P<any>\?)|(?P<class>\[)|(?P<literal>(?:[^*?\[\\]|\\.|\\\Z)+)", re.DOTALL)
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 _CARET, _BRACKET, _BACKSLASH, _DASH = b"^]\\-"
 

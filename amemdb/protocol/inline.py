@@ -11,7 +11,8 @@ The rules are those of Redis:
 5. Between single quotes ``\\'`` is a quote; every other backslash stands for itself.
 6. ``""`` and ``''`` are empty tokens.
 
-The line is read once from left to right: every repetition below is possessive, so nothing is tried twice.
+A line reads in one way only: no two of the alternatives below begin alike, so a match that fails has tried each byte a
+bounded number of times. (Possessive repetition is broken in the `re` of Python before 3.11.5.)
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import re
 
 _TOKEN = re.compile(
     rb"""
-    [ \t-\r]*+
-    (?P<plain> [^ \t\r\n"']*+ )
+    [ \t-\r]* (?! [ \t-\r] )
+    (?P<plain> [^ \t\r\n"']* )
     (?:
-        "(?P<double> (?: [^"\\]++ | \\. )*+ )" (?= [ \t-\r] | \Z )
-      | '(?P<single> (?: [^'\\]++ | \\'?+ )*+ )' (?= [ \t-\r] | \Z )
+        "(?P<double> (?: [^"\\] | \\. )* )" (?= [ \t-\r] | \Z )
+      | '(?P<single> (?: [^'\\] | \\' | \\(?!') )* )' (?= [ \t-\r] | \Z )
       | (?= [ \t\r\n] | \Z )
     )
     """,

@@ -1,8 +1,11 @@
 """The strict number grammar of the wire.
 
-Integers: optional `-`, ASCII digits, within 64 bits. Floats: `-?(digits[.digits]|.digits)([eE][+-]?digits)?`, finite.
-Python's own `int` and `float` take blanks, `+`, `_`, other scripts, `nan` and `infinity`, none of which may get
-in. Leading zeros and `-0` are within the grammar. Source of the grammar: the command contract, "Conventions".
+Integers: optional `-`, ASCII digits, within 64 bits. Floats: `-?(digits[.digits]|.digits)([eE][+-]?digits)?`,
+finite. Python's own `int` and `float` take blanks, `+`, `_`, other scripts, `nan` and `infinity`, none of which may
+get in. Leading zeros and `-0` are within the grammar. Source: the command contract, "Conventions".
+
+A text is a number in one way only, so a match that fails has tried each byte a bounded number of times. (Possessive
+repetition, which would say so, matches wrongly in the `re` of Python before 3.11.5.)
 """
 
 from __future__ import annotations
@@ -11,10 +14,10 @@ import re
 
 from amemdb.limits import INT64_MAX, INT64_MIN
 
-_INTEGER = re.compile(rb"(-?)(?=[0-9])0*+([0-9]{0,19})")
+_INTEGER = re.compile(rb"(-?)(?=[0-9])0*([0-9]{0,19})")
 _INTEGER_BYTES_MAX = 20
 """Longest integer without needless zeros; a longer text loses them first, as `int` refuses thousands of digits."""
-FLOAT_PATTERN = rb"-?(?:[0-9]++(?:\.[0-9]++)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
+FLOAT_PATTERN = rb"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _FLOAT = re.compile(FLOAT_PATTERN)
 
 

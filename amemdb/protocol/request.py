@@ -80,7 +80,7 @@ _COUNT_OF = {b"*%d" % count: count for count in range(1, _PLAIN_MAX + 1)}
 _LENGTH_OF = {b"$%d" % length: length for length in range(_PLAIN_MAX + 1)}
 _HEADER_BYTES_MAX = len(b"$%d\r\n" % _PLAIN_MAX)
 
-_BLANK_LINES = re.compile(rb"(?:\r?\n)++")
+_BLANK_LINES = re.compile(rb"(?:\r?\n){1,512}")  # bounded, as each repetition of a group is remembered
 
 
 class RequestParser:

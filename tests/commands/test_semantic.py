@@ -156,6 +156,9 @@ def test_float32_bytes_and_numbers_are_the_same_vector(node: Node) -> None:
     assert node.run("AMEM.SEM.RECALL", "a", 1, *query) == node.line("AMEM.SEM.RECALL a 1 1 0 0 0")
     for data in (b"", bytes(15), bytes(17), bytes(12)):
         assert "4 components" in node.refused("AMEM.SEM.STORE", "a", "k", "text", "FP32", data)
+    wrong = "vector must have 4 components, 16 bytes of float32; got "
+    assert node.refused("AMEM.SEM.RECALL", "a", 1, "FP32", bytes(12)) == wrong + "3 in 12 bytes"
+    assert node.refused("AMEM.SEM.RECALL", "a", 1, "FP32", bytes(13)) == wrong + "13 bytes"
     assert "FP32" in node.refused("AMEM.SEM.STORE a k text FP32")
     assert "unexpected 'FP32'" in node.refused("AMEM.SEM.RECALL", "a", 1, *query, *query)
     for bad in (float("nan"), float("inf"), float("-inf")):

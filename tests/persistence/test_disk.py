@@ -117,10 +117,24 @@ def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytes
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=rf"{tmp_path}/file/data cannot be used"):
+    why = rf"cannot be used: {tmp_path}/file is no folder\. Choose another with --dir\.$"
+    with pytest.raises(StorageError, match=rf"{tmp_path}/file/data {why}"):
         FolderDisk(str(tmp_path / "file" / "data"))
-    with pytest.raises(StorageError, match="cannot be used"):
+    with pytest.raises(StorageError, match=rf"{tmp_path}/file {why}"):
         FolderDisk(str(tmp_path / "file"))
+
+
+def test_a_folder_that_may_not_be_written_says_who_would_have_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    disk = FolderDisk(str(tmp_path))
+
+    def denied(*_: object, **__: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", denied)  # the superuser, who may run this, is denied nothing
+    with pytest.raises(StorageError, match=rf"cannot be written: Permission denied\. Let user {os.geteuid()} write"):
+        disk.lock("lock")
+    monkeypatch.undo()
+    disk.close()
 
 
 def test_a_folder_belongs_to_one_process_at_a_time(tmp_path: Path):

@@ -55,3 +55,15 @@ def test_the_generated_parsers_are_those_of_the_declarations():
 
 def test_the_page_of_settings_is_that_of_the_table():
     assert config_page.PATH.read_text(encoding="utf-8") == config_page.page(), "run make generate"
+
+
+def test_no_pattern_repeats_possessively():
+    """Possessive and atomic groups match wrongly in the `re` of Python 3.11.0 to 3.11.4, which we support."""
+    broken = re.compile(rb"(?<!\\)[*+?}]\+|\(\?>")
+    found = [
+        f"{module.name}:{node.lineno}"
+        for module in package_modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, bytes) and broken.search(node.value)
+    ]
+    assert found == []
