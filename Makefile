@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+RUNS := .venv/.runs
 READY := .venv/.ready
 
 .PHONY: help serve test lint format generate soak bench demo docs clean
@@ -18,7 +19,7 @@ help:
 	@echo 'make docs       make the site of the documentation in build/site'
 	@echo 'make clean      remove .venv and what tools left'
 
-serve: $(READY)
+serve: $(RUNS)
 	@exec $(BIN)/amemdb serve $(ARGS)
 
 test: $(READY)
@@ -48,18 +49,24 @@ soak: $(READY)
 bench: $(READY)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-demo: $(READY)
+demo: $(RUNS)
 	@$(BIN)/python -m demo
 
 docs: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
 	@echo 'open build/site/index.html in a browser'
 
-$(READY): pyproject.toml
+# What the server needs, and what developers need besides (type checker, test runner, documentation: six times as much).
+$(RUNS): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("amemdb needs Python 3.11 or newer; \
 	give one with PYTHON=python3.11")'
-	@echo 'installing into .venv, this once: half a minute to a few minutes'
+	@echo 'installing into .venv, this once: some seconds to a minute'
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $(RUNS)
+
+$(READY): $(RUNS)
+	@echo 'installing what developers need, this once: half a minute to a few minutes'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(READY)
 
