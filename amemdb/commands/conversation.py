@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from amemdb.commands.context import Context
-from amemdb.commands.declare import Bytes, Cursor, Expiry, Id, Integer, Json, Name, Option, Role, TimeMs, command
+from amemdb.commands.declare import Bytes, Expiry, Id, Integer, Json, Name, Option, Role, TimeMs, command
+from amemdb.commands.scanning import SCAN, page
 from amemdb.commands.tokens import newest_within
 from amemdb.errors import CommandError
-from amemdb.limits import NO_EXPIRY, SCAN_COUNT_DEFAULT, WINDOW_MAX
-from amemdb.protocol.glob import matcher
+from amemdb.limits import NO_EXPIRY, WINDOW_MAX
 from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, ArrayOf, Labelled
 from amemdb.stores import records
 from amemdb.stores.conversation import Conversation
@@ -201,9 +201,7 @@ def conv_info(ctx: Context, session: bytes) -> tuple[int, ...]:
 
 @command(
     "AMEM.CONV.SCAN",
-    Cursor("cursor"),
-    Option("MATCH", Bytes("pattern")),
-    Option("COUNT", Integer("count", 1)),
+    *SCAN,
     access="read",
     reply=SCAN_PAGE,
     family=FAMILY,
@@ -213,9 +211,7 @@ def conv_info(ctx: Context, session: bytes) -> tuple[int, ...]:
 def conv_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> tuple[bytes, list[bytes]]:
     """At most COUNT names a page; a session that stays throughout is returned."""
     live = ctx.stores.conv.live
-    next_cursor, names = ctx.stores.conv.names.page(cursor, count or SCAN_COUNT_DEFAULT)
-    matches = matcher(pattern)
-    return b"%d" % next_cursor, [name for name in names if matches(name) and live(name, ctx.now_ms) is not None]
+    return page(ctx.stores.conv.names, cursor, pattern, count, lambda session: live(session, ctx.now_ms) is not None)
 
 
 def _turns(

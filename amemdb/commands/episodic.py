@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from amemdb.commands.context import Context
-from amemdb.commands.declare import Bytes, Cursor, Id, Integer, Name, Option, TimeMs, command
+from amemdb.commands.declare import Bytes, Id, Integer, Name, Option, TimeMs, command
+from amemdb.commands.scanning import SCAN, page
 from amemdb.errors import CommandError, printable
 from amemdb.limits import (
     EVENTS_PAGE_BYTES_MAX,
@@ -15,10 +16,8 @@ from amemdb.limits import (
     INT64_MAX,
     INT64_MIN,
     REPLY_ELEMENTS_MAX,
-    SCAN_COUNT_DEFAULT,
     TTL_SECONDS_MAX,
 )
-from amemdb.protocol.glob import matcher
 from amemdb.protocol.numbers import parse_integer
 from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, ArrayOf, Labelled, TupleOf, check_elements
 from amemdb.stores import records
@@ -223,9 +222,7 @@ def epis_page(
 
 @command(
     "AMEM.EPIS.SCAN",
-    Cursor("cursor"),
-    Option("MATCH", Bytes("pattern")),
-    Option("COUNT", Integer("count", 1)),
+    *SCAN,
     access="read",
     reply=SCAN_PAGE,
     family=FAMILY,
@@ -234,9 +231,7 @@ def epis_page(
 )
 def epis_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> tuple[bytes, list[bytes]]:
     """At most COUNT agents a page; one whose log stays throughout is returned."""
-    next_cursor, names = ctx.stores.epis.names.page(cursor, count or SCAN_COUNT_DEFAULT)
-    matches = matcher(pattern)
-    return b"%d" % next_cursor, [name for name in names if matches(name)]
+    return page(ctx.stores.epis.names, cursor, pattern, count)
 
 
 def _shown(event: Event) -> tuple[Any, ...]:

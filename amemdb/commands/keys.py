@@ -9,9 +9,10 @@ from __future__ import annotations
 from itertools import islice
 
 from amemdb.commands.context import Context
-from amemdb.commands.declare import Bytes, Cursor, Integer, Key, Option, Rest, command
+from amemdb.commands.declare import Bytes, Integer, Key, Option, Rest, command
+from amemdb.commands.scanning import SCAN, page
 from amemdb.errors import CommandError
-from amemdb.limits import DATABASES, SCAN_COUNT_DEFAULT
+from amemdb.limits import DATABASES
 from amemdb.protocol.glob import matcher
 from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, SIMPLE, ArrayOf, OneOf
 from amemdb.stores import records
@@ -143,9 +144,7 @@ def keys_(ctx: Context, pattern: bytes) -> list[bytes]:
 
 @command(
     "SCAN",
-    Cursor("cursor"),
-    Option("MATCH", Bytes("pattern")),
-    Option("COUNT", Integer("count", 1)),
+    *SCAN,
     Option("TYPE", Bytes("type")),
     access="read",
     reply=SCAN_PAGE,
@@ -158,13 +157,12 @@ def scan(
 ) -> tuple[bytes, list[bytes]]:
     """At most COUNT names a page; a key that stays throughout is returned. An unknown type matches nothing."""
     database = ctx.stores.keys.databases[ctx.session.db]
-    next_cursor, names = database.names.page(cursor, count or SCAN_COUNT_DEFAULT)
-    matches = matcher(pattern)
-    found = [key for key in names if matches(key) and is_live(ctx, key)]
-    if type is not None:
-        wanted = type.lower()
-        found = [key for key in found if type_of(database.values[key]).encode() == wanted]
-    return b"%d" % next_cursor, found
+    wanted = None if type is None else type.lower()
+
+    def is_shown(key: bytes) -> bool:
+        return is_live(ctx, key) and (wanted is None or type_of(database.values[key]).encode() == wanted)
+
+    return page(database.names, cursor, pattern, count, is_shown)
 
 
 @command("RANDOMKEY", access="read", reply=BULK, family=FAMILY, summary="Some key of the database.")

@@ -9,7 +9,6 @@ from amemdb.commands.context import Context, Deferred
 from amemdb.commands.declare import (
     Bytes,
     Choice,
-    Cursor,
     Expiry,
     Float,
     Integer,
@@ -19,12 +18,12 @@ from amemdb.commands.declare import (
     Vector,
     command,
 )
+from amemdb.commands.scanning import SCAN, page
 from amemdb.commands.vectors import check_vector, vector_of
 from amemdb.errors import CommandError
 from amemdb.index.exact import SLACK
 from amemdb.index.similarity import METRICS, Query, least_similarity
-from amemdb.limits import DIMENSION_MAX, META_BYTES_MAX, NO_EXPIRY, RECALL_K_MAX, SCAN_COUNT_DEFAULT
-from amemdb.protocol.glob import matcher
+from amemdb.limits import DIMENSION_MAX, META_BYTES_MAX, NO_EXPIRY, RECALL_K_MAX
 from amemdb.protocol.reply import BULK, COMPONENT, DOUBLE, INTEGER, NAMES, OK, SCAN_PAGE, ArrayOf, Labelled
 from amemdb.stores import records
 from amemdb.stores.semantic import Fact, Namespace
@@ -238,9 +237,7 @@ def sem_drop(ctx: Context, agent: bytes) -> int:
 
 @command(
     "AMEM.SEM.SCAN",
-    Cursor("cursor"),
-    Option("MATCH", Bytes("pattern")),
-    Option("COUNT", Integer("count", 1)),
+    *SCAN,
     access="read",
     reply=SCAN_PAGE,
     family=FAMILY,
@@ -249,9 +246,7 @@ def sem_drop(ctx: Context, agent: bytes) -> int:
 )
 def sem_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> tuple[bytes, list[bytes]]:
     """At most COUNT names a page; one that stays throughout is returned."""
-    next_cursor, names = ctx.stores.sem.names.page(cursor, count or SCAN_COUNT_DEFAULT)
-    matches = matcher(pattern)
-    return b"%d" % next_cursor, [name for name in names if matches(name)]
+    return page(ctx.stores.sem.names, cursor, pattern, count)
 
 
 # -- recall, shared with AMEM.SEARCH -----------------------------------------------------------------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from amemdb.commands.context import Context
-from amemdb.commands.declare import Bytes, Cursor, Integer, Name, Option, command
+from amemdb.commands.declare import Bytes, Integer, Name, Option, command
+from amemdb.commands.scanning import SCAN, page
 from amemdb.errors import CommandError
-from amemdb.limits import BULK_BYTES_MAX, REPLY_BYTES_MAX, SCAN_COUNT_DEFAULT, SUMMARY_HISTORY_MAX
-from amemdb.protocol.glob import matcher
+from amemdb.limits import BULK_BYTES_MAX, REPLY_BYTES_MAX, SUMMARY_HISTORY_MAX
 from amemdb.protocol.reply import BULK, INTEGER, SCAN_PAGE, ArrayOf, Labelled, TupleOf
 from amemdb.stores import records
 
@@ -126,9 +126,7 @@ def summary_history(ctx: Context, agent: bytes, count: int | None) -> list[tuple
 
 @command(
     "AMEM.SUMMARY.SCAN",
-    Cursor("cursor"),
-    Option("MATCH", Bytes("pattern")),
-    Option("COUNT", Integer("count", 1)),
+    *SCAN,
     access="read",
     reply=SCAN_PAGE,
     family=FAMILY,
@@ -137,9 +135,7 @@ def summary_history(ctx: Context, agent: bytes, count: int | None) -> list[tuple
 )
 def summary_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> tuple[bytes, list[bytes]]:
     """At most COUNT agents a page; one whose summary stays throughout is returned."""
-    next_cursor, names = ctx.stores.summary.names.page(cursor, count or SCAN_COUNT_DEFAULT)
-    matches = matcher(pattern)
-    return b"%d" % next_cursor, [name for name in names if matches(name)]
+    return page(ctx.stores.summary.names, cursor, pattern, count)
 
 
 def _version(ctx: Context, agent: bytes) -> int:
