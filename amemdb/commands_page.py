@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from amemdb.commands import families  # noqa: F401  (declares every command)
-from amemdb.commands.declare import REGISTRY, Arg, Expiry, Integer, KeyExpiry, Name, Option, Rest, Spec, Vector
+from amemdb.commands.declare import REGISTRY, Arg, Expiry, Integer, Name, Option, Rest, Spec, Vector
 from amemdb.limits import INT64_MAX, INT64_MIN
 
 PATH = Path(__file__).parent.parent / "docs" / "commands.md"
@@ -85,7 +85,7 @@ def _syntax(spec: Spec) -> list[str]:
     groups: dict[str, list[str]] = {}
     for index, option in enumerate(spec.options):
         if isinstance(option, Expiry):
-            forms = ["TTL seconds", "PXAT unix-ms", *(["PERSIST"] if option.persist else [])]
+            forms = ["TTL seconds", "PXAT unix-time-milliseconds", *(["PERSIST"] if option.persist else [])]
             words.append(_choice(forms) if option.required else f"[{' | '.join(forms)}]")
             continue
         group = option.group or f"{index}"
@@ -100,36 +100,31 @@ def _positional(argument: Arg) -> str:
     if isinstance(argument, Vector):
         return _choice(["number …", "FP32 bytes"])
     if not isinstance(argument, Rest):
-        return _label(argument)
-    once = _label(argument.item) + (" value" if argument.step == 2 else "")
+        return argument.label
+    if argument.syntax:
+        return argument.syntax if argument.count_min else f"[{argument.syntax}]"
+    once = argument.item.label + (" value" if argument.step == 2 else "")
     more = f"{once} …" if argument.step == 1 else f"({once}) …"
     return more if argument.count_min else f"[{more}]"
 
 
 def _option(option: Option) -> str:
-    return option.word if option.value is None else f"{option.word} {_label(option.value)}"
+    return option.word if option.value is None else f"{option.word} {option.value.label}"
 
 
 def _choice(forms: list[str]) -> str:
     return f"({' | '.join(forms)})"
 
 
-def _label(argument: Arg) -> str:
-    """An argument as it is read: a unit instead of what the handler makes of it."""
-    if isinstance(argument, KeyExpiry):
-        return argument.meaning.lower().replace(" ", "-")
-    return argument.name.replace("_", "-")
-
-
 # -- what arguments take -----------------------------------------------------------------------------
 
 
 def _rows(spec: Spec) -> list[tuple[str, str]]:
-    rows = [_row(argument) for argument in spec.positionals]
+    rows = [_row(argument) for argument in spec.positionals if not (isinstance(argument, Rest) and argument.syntax)]
     for option in spec.options:
         if isinstance(option, Expiry):
             rows.append(("TTL seconds", "integer of at least 1: from now on"))
-            rows.append(("PXAT unix-ms", "Unix milliseconds, at most 100 years ahead"))
+            rows.append(("PXAT unix-time-milliseconds", "Unix milliseconds, at most 100 years ahead"))
             if option.persist:
                 rows.append(("PERSIST", "no end any more"))
         elif option.value is not None:
@@ -141,13 +136,13 @@ def _row(argument: Arg) -> tuple[str, str]:
     if isinstance(argument, Vector):
         return "vector", argument.meaning
     if not isinstance(argument, Rest):
-        return _label(argument), _takes(argument)
+        return argument.label, _takes(argument)
     if argument.step == 2:
         return (
-            f"{_label(argument.item)} value",
+            f"{argument.item.label} value",
             f"{argument.count_min} or more pairs: {_takes(argument.item)}, any bytes",
         )
-    return _label(argument.item), f"{argument.count_min} or more: {_takes(argument.item)}"
+    return argument.item.label, f"{argument.count_min} or more: {_takes(argument.item)}"
 
 
 def _takes(argument: Arg) -> str:

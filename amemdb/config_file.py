@@ -30,6 +30,15 @@ from amemdb.setting import Size, Unfit
 HEADING = "# Written by CONFIG REWRITE:"
 FILE_BYTES_MAX = 1 << 20
 """A larger file is none of settings."""
+STATEMENT_LINES_MAX = 32
+"""No setting needs more. With every further line all of them are read again, which is hours for a file of lines that
+an open string takes in."""
+
+_BEFORE_COMMENT = re.compile(
+    r"""(?: "{3} (?: [^\\] | \\. )*? "{3,5} | '{3} .*? '{3,5} | " (?: [^"\\] | \\. )* " | '[^']*' | [^"'#]+ )*""",
+    re.DOTALL | re.VERBOSE,
+)
+"""A statement of TOML up to its comment: strings, where a `#` begins none, and what is outside of them."""
 
 
 class Unwritable(Exception):
@@ -101,17 +110,24 @@ def rewritten(text: str, values: Mapping[str, Any]) -> str:
 def _statements(text: str) -> list[tuple[str, dict[str, Any]]]:
     """The text in pieces, line ends included: one setting each with its name and value, or what is none."""
     found: list[tuple[str, dict[str, Any]]] = []
-    pending = ""
+    pending, lines = "", 0
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
         pending += line
+        lines += 1
         try:
             entry = tomllib.loads(pending)
         except tomllib.TOMLDecodeError:
+            if lines == STATEMENT_LINES_MAX:
+                break
             continue  # a string of several lines is not whole yet
         found.append((pending, entry))
-        pending = ""
+        pending, lines = "", 0
     if pending:
-        raise Unwritable("the file is not TOML any more")
+        raise Unwritable(
+            "the file is not TOML any more"
+            if lines < STATEMENT_LINES_MAX
+            else f"the file is not TOML any more, or a value in it takes more than {STATEMENT_LINES_MAX} lines"
+        )
     return found
 
 
@@ -131,16 +147,9 @@ def _changed(statement: str, name: str, values: Mapping[str, Any]) -> str:
 
 
 def _comment(statement: str) -> str:
-    """The comment behind the value: from the first `#` without which the statement says the same."""
-    whole = tomllib.loads(statement)
-    for place, character in enumerate(statement):
-        if character == "#":
-            try:
-                if tomllib.loads(statement[:place]) == whole:
-                    return statement[place:].rstrip()
-            except tomllib.TOMLDecodeError:
-                continue
-    return ""
+    """The comment behind the value."""
+    before = _BEFORE_COMMENT.match(statement)
+    return statement[before.end() :].rstrip() if before else ""
 
 
 def _literal(name: str, values: Mapping[str, Any]) -> str:

@@ -156,7 +156,8 @@ def _shown(argument: Doc) -> str:
     elif kind == "block":
         text = " ".join(map(_shown, forms))
     else:
-        text = f"{token} {_text(argument, b'name')}" if token else _text(argument, b"name")
+        value = _text(argument, b"display_text") or _text(argument, b"name")
+        text = f"{token} {value}" if token else value
     if "multiple" in flags:
         text = f"{text} [{text} …]"
     return f"[{text}]" if "optional" in flags else text

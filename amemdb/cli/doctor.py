@@ -6,7 +6,6 @@ Exit codes: 0 when a server can work (there may be warnings), 1 when something i
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from amemdb import __version__
-from amemdb.cli.connection import DEFAULT_URL, address_of, client_of, is_loopback, reason_of, url_option
-from amemdb.cli.environment import of_folder, of_machine
+from amemdb.cli.connection import DEFAULT_URL, address_of, client_of, reason_of, url_option
+from amemdb.cli.environment import crashed_s_ago, folder_of, of_folder, of_machine
 from amemdb.cli.findings import Finding, of_server
 from amemdb.cli.info import asked
 from amemdb.cli.showing import duration, readable
@@ -104,23 +103,13 @@ class _Server:
         yield _of_clock(skew_ms)
         if not self._settings:
             yield Finding("ok", "settings", "not to be read by this user")
-        yield from of_server(self._state, self._settings)
+        yield from of_server(self._state, self._settings, crashed_s_ago(self.folder()))
 
     def folder(self) -> Path | None:
         """Its data folder, where it runs on this machine; the default one where no server was found."""
-        told = self._settings.get("dir")
-        if not told:
-            return None if self._state else Path(BY_NAME["dir"].default)
-        if os.path.isabs(told) and not is_loopback(self._url):
-            return None
-        if not is_loopback(self._url):
-            return None
-        if os.path.isabs(told):
-            return Path(told) if os.path.isdir(told) else None  # else it is in a container of its own
-        try:
-            return Path(os.readlink(f"/proc/{int(self._state['process_id'])}/cwd")) / told
-        except (OSError, KeyError, ValueError):
-            return None
+        if not self._state:
+            return Path(BY_NAME["dir"].default)
+        return folder_of(self._url, self._state, self._settings)
 
 
 def _refused(error: Exception) -> bool:

@@ -9,10 +9,13 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
+from amemdb.cli.connection import is_loopback
 from amemdb.cli.findings import Finding
 from amemdb.cli.showing import size
 from amemdb.config import BY_NAME
@@ -202,6 +205,28 @@ def _space(folder: Path) -> Iterator[Finding]:
         yield Finding("warn", "space", f"only {size(free)} of {size(total)} free", "make room before the log needs it")
     else:
         yield Finding("ok", "space", f"{size(free)} of {size(total)} free")
+
+
+def folder_of(url: str, state: Mapping[str, Any], settings: Mapping[str, str]) -> Path | None:
+    """The data folder of the server at `url`, where that runs on this machine and its folder can be seen."""
+    told = settings.get("dir")
+    if not told or not is_loopback(url):
+        return None
+    if os.path.isabs(told):
+        return Path(told) if os.path.isdir(told) else None  # else it is in a container of its own
+    try:
+        return Path(os.readlink(f"/proc/{int(state['process_id'])}/cwd")) / told
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def crashed_s_ago(folder: Path | None) -> float | None:
+    """The age of the newest crash file; None where there is none, or none can be seen."""
+    try:
+        written_at = [path.stat().st_mtime for path in folder.glob("crash-*")] if folder is not None else []
+    except OSError:
+        return None
+    return max(0.0, time.time() - max(written_at)) if written_at else None
 
 
 def _crash_files(folder: Path) -> Iterator[Finding]:

@@ -28,10 +28,13 @@ PLURALS = {"summary": "summaries", "retention": "retentions"}
 @click.command("export", short_help="Write all memory of a running server to a file of JSON lines.")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), metavar="FILE.jsonl")
 @url_option
+@click.option("--force", is_flag=True, help="Replace FILE.jsonl where it exists.")
 @click.option("--match", metavar="PATTERN", help="Only sessions and agents whose names fit: 'acme:*'.")
-def export_(file: Path, url: str, match: str | None) -> int:
+def export_(file: Path, url: str, force: bool, match: str | None) -> int:
     """Write all memory of a running server to FILE.jsonl (- for standard output), which `amemdb import` reads."""
     started = time.monotonic()
+    if not force and str(file) != "-" and os.path.lexists(file):
+        raise click.UsageError(f"{file} exists and is kept: give another name, or --force to replace it")
     client = connected(url)
     problems = _Problems()
     try:

@@ -32,12 +32,15 @@ class Finding:
     do: str = ""
 
 
-def of_server(info: Mapping[str, Any], settings: Mapping[str, str]) -> Iterator[Finding]:
-    """What deserves a look, the grave first."""
+def of_server(
+    info: Mapping[str, Any], settings: Mapping[str, str], crashed_s_ago: float | None = None
+) -> Iterator[Finding]:
+    """What deserves a look, the grave first. `crashed_s_ago` is the age of its newest crash file, where one is seen."""
     yield from _of_log(info, settings)
     yield from _of_clients(info)
     yield from _of_access(info, settings)
     yield from _of_load(info)
+    yield from _of_start(info, crashed_s_ago)
 
 
 def _of_log(info: Mapping[str, Any], settings: Mapping[str, str]) -> Iterator[Finding]:
@@ -118,10 +121,19 @@ def _of_load(info: Mapping[str, Any]) -> Iterator[Finding]:
         )
     elif worst_ms > 10 * LAG_MS_HIGH:
         yield Finding("warn", "lag", f"once {worst_ms:.0f} ms behind", "SLOWLOG GET; then CONFIG RESETSTAT and watch")
+
+
+def _of_start(info: Mapping[str, Any], crashed_s_ago: float | None) -> Iterator[Finding]:
+    """A start of late that followed a crash: a service manager may have made it, unseen."""
     uptime_s = _number(info, "uptime_in_seconds")
-    if uptime_s < RESTARTED_LATELY_S:
+    if crashed_s_ago is None or uptime_s >= RESTARTED_LATELY_S:
+        return
+    if crashed_s_ago < uptime_s + RESTARTED_LATELY_S:
         yield Finding(
-            "ok", "uptime", f"started {duration(uptime_s)} ago: if nobody did that, see crash files in its folder"
+            "warn",
+            "uptime",
+            f"started {duration(uptime_s)} ago, after a crash {duration(crashed_s_ago)} ago",
+            "read the crash file in its folder and report it",
         )
 
 

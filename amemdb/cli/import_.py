@@ -12,30 +12,34 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
-import redis
 
-from amemdb.client.importer import Interrupted, OnProgress, Totals, check_file, connect, import_file
+from amemdb.cli.connection import connected, url_option
+from amemdb.client.importer import Interrupted, OnProgress, Totals, check_file, import_file
 
 PROBLEMS_SHOWN_MAX = 100
 """A file of the wrong sort has a problem in each of its million lines."""
 _PLURALS = {"summary": "summaries"}
 
 
+class _Lines(click.IntRange):
+    """A number of lines. What is no number is told the range as well, which click does only for numbers."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"must be a whole number from {self.min} to {self.max}, got {str(value)!r}", param, ctx)
+
+
 @click.command("import", short_help="Load a file of JSON lines into a running server.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE.jsonl")
-@click.option(
-    "--url",
-    default="redis://localhost:6379/0",
-    show_default=True,
-    envvar="AMEMDB_URL",
-    help="Server to load into: redis://[[user]:password@]host:port/db.",
-)
+@url_option
 @click.option("--strict", is_flag=True, help="Check the whole file first; send nothing if a line is bad.")
 @click.option(
-    "--batch", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Lines sent at a time, at most."
+    "--batch", type=_Lines(1, 100_000), default=1000, show_default=True, help="Lines sent at a time, at most."
 )
 def import_(file: Path, url: str, strict: bool, batch: int) -> int:
     """Load FILE.jsonl, one JSON object a line, into a running server.
@@ -45,7 +49,7 @@ def import_(file: Path, url: str, strict: bool, batch: int) -> int:
     started = time.monotonic()
     problems = _Problems()
     try:
-        with file.open("rb") as stream, _connected(url) as client:
+        with file.open("rb") as stream, connected(url) as client:
             if strict:
                 _check(stream, problems)
             with _progress("importing", stream) as advance:
@@ -58,13 +62,6 @@ def import_(file: Path, url: str, strict: bool, batch: int) -> int:
         problems.close()
     click.echo(_summary(totals, time.monotonic() - started))
     return 1 if totals.skipped else 0
-
-
-def _connected(url: str) -> redis.Redis:
-    try:
-        return connect(url)
-    except ValueError as error:
-        raise click.UsageError(f"--url: {error}") from None
 
 
 def _check(stream: BinaryIO, problems: _Problems) -> None:

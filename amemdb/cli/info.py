@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from amemdb.cli.connection import address_of, connected, reason_of, url_option
+from amemdb.cli.environment import crashed_s_ago, folder_of
 from amemdb.cli.findings import Finding, of_server
 from amemdb.cli.showing import duration, readable, size
 
@@ -46,7 +47,7 @@ def info(url: str, as_json: bool) -> int:
         raise click.UsageError(reason_of(error, url)) from None
     finally:
         client.close()
-    found = list(of_server(state, settings))
+    found = list(of_server(state, settings, crashed_s_ago(folder_of(url, state, settings))))
     if as_json:
         click.echo(json.dumps({**state, "findings": [vars(finding) for finding in found]}))
     else:

@@ -43,13 +43,14 @@ Show = Callable[[list[bytes], Any], None]
 )
 @click.option("--pretty", "form", flag_value="pretty", help="For a reader, also when not on a terminal.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def cli(url: str, form: str | None, command: tuple[str, ...]) -> int:
-    """Send COMMAND to the server and show its reply."""
+@click.pass_context
+def cli(ctx: click.Context, url: str, form: str | None, command: tuple[str, ...]) -> int:
+    """Send COMMAND to the server and show its reply. Options stand before COMMAND: what follows is sent."""
     link = Link(url)
     show = _shower(form or ("pretty" if sys.stdout.isatty() else "raw"))
     try:
         if command:
-            return _once(link, show, [os.fsencode(word) for word in command])
+            return _once(link, show, ctx, command)
         if sys.stdin.isatty():
             return _prompted(link, show)
         return _piped(link, show, sys.stdin.buffer)
@@ -79,10 +80,33 @@ def _write(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def _once(link: Link, show: Show, argv: list[bytes]) -> int:
-    reply = link.ask(argv)
+def _once(link: Link, show: Show, ctx: click.Context, command: tuple[str, ...]) -> int:
+    argv = [os.fsencode(word) for word in command]
+    try:
+        reply = link.ask(argv)
+    except Unreachable:
+        _tell_misplaced_options(ctx, command)
+        raise
     show(argv, reply)
-    return REFUSED if _is_refusal(reply) else 0
+    if not _is_refusal(reply):
+        return 0
+    _tell_misplaced_options(ctx, command)
+    return REFUSED
+
+
+def _tell_misplaced_options(ctx: click.Context, command: tuple[str, ...]) -> None:
+    """That an option behind the command was sent as an argument. Values are not repeated: a URL may hold a password."""
+    known = {word for parameter in ctx.command.get_params(ctx) for word in parameter.opts if word.startswith("--")}
+    for word in command[1:]:
+        option = word.partition("=")[0]
+        if option in known:
+            name = readable(command[0])
+            click.echo(
+                f"amemdb: {option} was sent as an argument: options go before the command, "
+                f"as in 'amemdb cli {option} … {name}'",
+                err=True,
+            )
+            return
 
 
 def _piped(link: Link, show: Show, stream: BinaryIO) -> int:

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 from amemdb.client._async_commands import AsyncCommands, AsyncTyped
 from amemdb.client._pipeline_commands import PipelineCommands, PipelineTyped
 from amemdb.client._replies import CALLBACKS
-from amemdb.client.errors import specific
+from amemdb.client.errors import EXPLAINED, explain, specific
 from amemdb.client.shapes import Text
 from amemdb.client.sync_client import EXEC_REPLY
 from amemdb.client.urls import redis_url
@@ -106,6 +106,14 @@ class Client(AsyncCommands[Text], redis.asyncio.Redis):  # type: ignore[misc]  #
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Commands that are sent together, by default as a transaction."""
         return Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send one command and return its reply; a refusal notes what can be done about it."""
+        try:
+            return await super().execute_command(*args, **options)
+        except EXPLAINED as error:
+            explain(error, args)
+            raise
 
     async def parse_response(self, connection: Any, command_name: Any, **options: Any) -> Any:
         """A reply as redis-py reads it; an error as the class that we have for it."""

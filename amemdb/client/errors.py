@@ -1,7 +1,8 @@
 """Errors: redis-py's classes, and beneath them ours for what a program may want to tell apart.
 
 The server says what is wrong in one line of text. `TABLE` is the one place that reads those lines; `specific` turns
-redis-py's exception into ours, for a single command as for each reply of a pipeline or transaction.
+redis-py's exception into ours, for a single command as for each reply of a pipeline or transaction. `explain` notes
+on a single command's what the call knows and the server did not say; redis-py names the command in those of a pipeline.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from redis.exceptions import DataError, ResponseError
+from redis.exceptions import AuthenticationError, DataError, RedisError, ResponseError
 
 
 class ArgumentError(DataError, ValueError):
@@ -100,6 +101,30 @@ def specific(error: ResponseError) -> ResponseError:
         if message.startswith(beginning) and not message.startswith(NO_NAMESPACE_TO_FIT):
             return kind(message, status_code=error.status_code)
     return error
+
+
+NAME_CHARS_MAX = 80
+"""How much of a name is repeated in an error."""
+EXPLAINED = (SessionNotFound, NamespaceNotFound, AuthenticationError)
+"""What `explain` has something to say about."""
+REMEDIES: dict[type[RedisError], str] = {
+    SessionNotFound: "has expired or was never opened: amem_conv_create opens it",
+    NamespaceNotFound: "has no semantic memory: amem_sem_create makes it",
+}
+"""What to do about the name that a call begins with."""
+LOGIN_NEEDED = ("HELLO must be called", "Authentication required")
+"""How a server that wants a password answers who came with none."""
+
+
+def explain(error: RedisError, call: tuple[Any, ...]) -> None:
+    """Add a note on what can be done about it, as far as the arguments of `call` tell; the text is the server's."""
+    if isinstance(error, AuthenticationError):
+        if str(error).startswith(LOGIN_NEEDED):
+            error.add_note("the server asks for a password: pass password=, or put it into the URL")
+    elif len(call) > 1 and " " not in str(call[0]):  # what is one string of words, redis-py takes apart itself
+        name = call[1].decode("utf-8", "backslashreplace") if isinstance(call[1], bytes) else str(call[1])
+        shown = name if len(name) <= NAME_CHARS_MAX else f"{name[:NAME_CHARS_MAX]}…"
+        error.add_note(f"{shown!r} {REMEDIES[type(error)]}")
 
 
 def _number_in(args: tuple[Any, ...]) -> int:

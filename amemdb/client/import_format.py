@@ -78,8 +78,8 @@ def _sized(bytes_max: int) -> Callable[[Any], bytes]:
     return read
 
 
-def _integer(minimum: int, maximum: int = INT64_MAX) -> Callable[[Any], bytes]:
-    bounds = f"an integer of at least {minimum}" if maximum == INT64_MAX else f"an integer from {minimum} to {maximum}"
+def _integer(minimum: int, maximum: int = INT64_MAX, what: str = "an integer") -> Callable[[Any], bytes]:
+    bounds = f"{what} of at least {minimum}" if maximum == INT64_MAX else f"{what} from {minimum} to {maximum}"
 
     def read(value: Any) -> bytes:
         if type(value) is not int or not minimum <= value <= maximum:
@@ -182,9 +182,11 @@ def _needed(name: str, read: Callable[[Any], bytes], word: bytes | None = None, 
 _name = _sized(NAME_BYTES_MAX)
 _SESSION, _AGENT, _KEY = _needed("session", _name), _needed("agent", _name), _needed("key", _name)
 _CONTENT = _needed("content", _bytes)
-_EXPIRY = (Field("ttl", _integer(1), b"TTL"), Field("expire_at_ms", _integer(1), b"PXAT"))
-_AT_FIELD = Field("at", _integer(0))
-_AT = Field("at", _integer(0), b"AT")
+_SECONDS = _integer(1, TTL_SECONDS_MAX, "a whole number of seconds")
+_MILLISECONDS = "a whole number of Unix milliseconds"
+_EXPIRY = (Field("ttl", _SECONDS, b"TTL"), Field("expire_at_ms", _integer(1, what=_MILLISECONDS), b"PXAT"))
+_AT_FIELD = Field("at", _integer(0, what=_MILLISECONDS))
+_AT = Field("at", _integer(0, what=_MILLISECONDS), b"AT")
 _ID = Field("id", _sized(ID_BYTES_MAX), b"ID")
 _ROLE = _needed("role", _word("system", "user", "assistant", "tool"))
 
@@ -231,7 +233,7 @@ KINDS: dict[str, Kind] = {
         (
             _AGENT,
             Field("maxlen", _integer(1), b"MAXLEN"),
-            Field("maxage", _integer(1, TTL_SECONDS_MAX), b"MAXAGE"),
+            Field("maxage", _SECONDS, b"MAXAGE"),
         ),
     ),
     "summary": Kind(b"AMEM.SUMMARY.SET", (_AGENT, _CONTENT)),

@@ -16,19 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Protocol
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from amemdb.client.import_format import MARKS, Argv, LineError, parse_line
-from amemdb.client.urls import redis_url
 from amemdb.errors import printable
 
 LINE_BYTES_MAX = 64 * 1024 * 1024
 """A longer line is a bad line: what is read at once must be bounded."""
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 """A batch is sent when it holds this much, however few lines that is."""
-CONNECT_TIMEOUT_S = 10
-REPLY_TIMEOUT_S = 120
 
 CUT = "the file was exported and ends here without its last line, so a part of it is missing"
 
@@ -73,25 +68,6 @@ class Line:
     number: int
     end: int
     data: bytes | None
-
-
-def connect(url: str) -> redis.Redis:
-    """A client with a connection, which sends nothing twice by itself.
-
-    ValueError for what is no URL of a server, `Interrupted` when nobody answers there or the login fails.
-    """
-    client = redis.Redis.from_url(
-        redis_url(url),
-        retry=Retry(NoBackoff(), 0),
-        socket_connect_timeout=CONNECT_TIMEOUT_S,
-        socket_timeout=REPLY_TIMEOUT_S,
-    )
-    try:
-        client.ping()
-    except redis.RedisError as error:
-        client.close()
-        raise Interrupted(_one_line(error), 0) from None
-    return client
 
 
 def read_lines(stream: BinaryIO) -> Iterator[Line]:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 Tokens = list[Any]
 
 FLOAT_BYTES = 4
+INTEGER_BITS_MAX = 1024
+"""As many as a double reaches; whether fewer will do is the server's to say."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _SECOND = timedelta(seconds=1)
@@ -50,20 +52,43 @@ _OPTION_OF_VECTORS = "FP32"
 
 def text(value: ValueT, argument: str) -> Any:
     """`value` as one token."""
-    if isinstance(value, (str, bytes)):
+    if isinstance(value, str):
+        return _utf8(value, argument)
+    if isinstance(value, bytes):
         return value
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ArgumentError(f"{argument} must be str, bytes, int or float, got {type(value).__name__}")
-    return value if isinstance(value, int) else number(value, argument)
+    return _bounded(value, argument) if isinstance(value, int) else number(value, argument)
+
+
+def _utf8(value: str, argument: str) -> str | bytes:
+    """`value` as it can be sent; half a surrogate pair, which `json.loads` makes out of `"\\ud800"`, cannot."""
+    if value.isascii():
+        return value
+    try:
+        return value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ArgumentError(
+            f"{argument} must be text that UTF-8 can hold, character {error.start + 1} is half a surrogate pair"
+        ) from None
+
+
+def _bounded(value: int, argument: str) -> int:
+    """`value` if it has a decimal text: Python makes none of thousands of digits, and hiredis crashes over that."""
+    if value.bit_length() > INTEGER_BITS_MAX:
+        raise ArgumentError(
+            f"{argument} must be an integer of at most {INTEGER_BITS_MAX} bits, got {value.bit_length()}"
+        )
+    return value
 
 
 def integer(value: SupportsIndex, argument: str) -> int:
     """An integer, also one of numpy's."""
     if not isinstance(value, bool):
         try:
-            return operator.index(value)
+            return _bounded(operator.index(value), argument)
         except TypeError:
             pass
     raise ArgumentError(f"{argument} must be an integer, got {type(value).__name__}")
@@ -75,6 +100,8 @@ def number(value: SupportsFloat, argument: str) -> bytes:
         real = float(value)
     except (TypeError, ValueError):
         raise ArgumentError(f"{argument} must be a number, got {type(value).__name__}") from None
+    except OverflowError:
+        raise ArgumentError(f"{argument} must be a number that a double can hold") from None
     if not math.isfinite(real):
         raise ArgumentError(f"{argument} must be a finite number, got {real}")
     return decimal_text(real)
@@ -119,7 +146,9 @@ def new_expiry(ttl: LifeSpanT | None, pxat: MomentT | None, persist: bool) -> To
 
 def json_text(value: JsonT, argument: str) -> Any:
     """A mapping as compact JSON; text and bytes as they are."""
-    if isinstance(value, (str, bytes)):
+    if isinstance(value, str):
+        return _utf8(value, argument)
+    if isinstance(value, bytes):
         return value
     if not isinstance(value, Mapping):
         raise ArgumentError(f"{argument} must be a mapping, or JSON as str or bytes, got {type(value).__name__}")
@@ -161,7 +190,7 @@ def _from_components(components: Any) -> array[float]:
         raise ArgumentError("vector must be numbers, a numpy array, or the bytes of float32, got str")
     try:
         return array("f", components)
-    except (TypeError, OverflowError) as error:
+    except (TypeError, OverflowError, NotImplementedError) as error:  # the last for a memoryview of two dimensions
         raise ArgumentError(f"vector must be numbers, a numpy array, or the bytes of float32: {error}") from None
 
 

@@ -188,7 +188,7 @@ def run_amem_conv_create(ctx: Context, argv: list[bytes]) -> Any:
             nx_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected WINDOW, TTL, PXAT or NX')
     return conversation.conv_create(ctx, session_, window_, expire_at_ms_, nx_)
 
 
@@ -227,7 +227,7 @@ def run_amem_conv_append(ctx: Context, argv: list[bytes]) -> Any:
             meta_ = json_object(argv[at + 1], 'meta')
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected ID, AT or META; quote texts with blanks')
     return conversation.conv_append(ctx, session_, role_, content_, id_, at_ms_, meta_)
 
 
@@ -246,7 +246,7 @@ def run_amem_conv_get(ctx: Context, argv: list[bytes]) -> Any:
             with_meta_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected WITHMETA')
     return conversation.conv_get(ctx, session_, with_meta_)
 
 
@@ -274,7 +274,7 @@ def run_amem_conv_window(ctx: Context, argv: list[bytes]) -> Any:
             with_meta_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected TOKENS or WITHMETA')
     return conversation.conv_window(ctx, session_, n_, budget_tokens_, with_meta_)
 
 
@@ -321,7 +321,7 @@ def run_amem_conv_expire(ctx: Context, argv: list[bytes]) -> Any:
             expire_at_ms_ = 0
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected TTL, PXAT or PERSIST')
     if expire_at_ms_ is None:
         missing_option('TTL, PXAT or PERSIST')
     return conversation.conv_expire(ctx, session_, expire_at_ms_)
@@ -357,7 +357,7 @@ def run_amem_conv_scan(ctx: Context, argv: list[bytes]) -> Any:
             count_ = integer(argv[at + 1], 'count', 1, 9223372036854775807)
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected MATCH or COUNT')
     return conversation.conv_scan(ctx, cursor_, pattern_, count_)
 
 
@@ -426,7 +426,7 @@ def run_scan(ctx: Context, argv: list[bytes]) -> Any:
             type_ = argv[at + 1]
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected MATCH, COUNT or TYPE')
     return keys.scan(ctx, cursor_, pattern_, count_, type_)
 
 
@@ -468,7 +468,7 @@ def run_copy(ctx: Context, argv: list[bytes]) -> Any:
             replace_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected DB or REPLACE')
     return keys.copy(ctx, key_, destination_, db_, replace_)
 
 
@@ -493,7 +493,7 @@ def run_flushdb(ctx: Context, argv: list[bytes]) -> Any:
             at_once_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected ASYNC or SYNC')
     return keys.flushdb(ctx, in_background_, at_once_)
 
 
@@ -518,7 +518,7 @@ def run_flushall(ctx: Context, argv: list[bytes]) -> Any:
             at_once_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected ASYNC or SYNC')
     return keys.flushall(ctx, in_background_, at_once_)
 
 
@@ -616,7 +616,7 @@ def run_set(ctx: Context, argv: list[bytes]) -> Any:
             keep_expiry_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected NX, XX, GET, EX, PX, EXAT, PXAT or KEEPTTL; quote texts with blanks')
     return strings.set_(ctx, key_, value_, nx_, xx_, get_, expire_at_ms_, keep_expiry_)
 
 
@@ -678,7 +678,7 @@ def run_getex(ctx: Context, argv: list[bytes]) -> Any:
             persist_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected EX, PX, EXAT, PXAT or PERSIST')
     return strings.getex(ctx, key_, expire_at_ms_, persist_)
 
 
@@ -824,7 +824,7 @@ def run_amem_epis_log(ctx: Context, argv: list[bytes]) -> Any:
             id_ = sized(argv[at + 1], 'id', 1, 1024)
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected METADATA, AT or ID; quote texts with blanks')
     return episodic.epis_log(ctx, agent_, type_, content_, metadata_, at_ms_, id_)
 
 
@@ -875,7 +875,7 @@ def run_amem_epis_query(ctx: Context, argv: list[bytes]) -> Any:
             newest_first_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected TYPE, FROM, TO, LIMIT or REV')
     return episodic.epis_query(ctx, agent_, type_, from_ms_, to_ms_, limit_, newest_first_)
 
 
@@ -894,7 +894,7 @@ def run_amem_epis_stats(ctx: Context, argv: list[bytes]) -> Any:
             with_meta_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected WITHMETA')
     return episodic.epis_stats(ctx, agent_, with_meta_)
 
 
@@ -930,7 +930,7 @@ def run_amem_epis_retain(ctx: Context, argv: list[bytes]) -> Any:
             maxage_s_ = integer(argv[at + 1], 'maxage_s', 1, 3155760000)
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected MAXLEN or MAXAGE')
     return episodic.epis_retain(ctx, agent_, maxlen_, maxage_s_)
 
 
@@ -958,7 +958,7 @@ def run_amem_epis_page(ctx: Context, argv: list[bytes]) -> Any:
             with_meta_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected COUNT or WITHMETA')
     return episodic.epis_page(ctx, agent_, cursor_, count_, with_meta_)
 
 
@@ -985,7 +985,7 @@ def run_amem_epis_scan(ctx: Context, argv: list[bytes]) -> Any:
             count_ = integer(argv[at + 1], 'count', 1, 9223372036854775807)
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected MATCH or COUNT')
     return episodic.epis_scan(ctx, cursor_, pattern_, count_)
 
 
@@ -1021,7 +1021,7 @@ def run_expire(ctx: Context, argv: list[bytes]) -> Any:
             lt_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected NX, XX, GT or LT')
     return expiry.expire(ctx, key_, expire_at_ms_, nx_, xx_, gt_, lt_)
 
 
@@ -1057,7 +1057,7 @@ def run_pexpire(ctx: Context, argv: list[bytes]) -> Any:
             lt_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected NX, XX, GT or LT')
     return expiry.pexpire(ctx, key_, expire_at_ms_, nx_, xx_, gt_, lt_)
 
 
@@ -1093,7 +1093,7 @@ def run_expireat(ctx: Context, argv: list[bytes]) -> Any:
             lt_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected NX, XX, GT or LT')
     return expiry.expireat(ctx, key_, expire_at_ms_, nx_, xx_, gt_, lt_)
 
 
@@ -1129,7 +1129,7 @@ def run_pexpireat(ctx: Context, argv: list[bytes]) -> Any:
             lt_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected NX, XX, GT or LT')
     return expiry.pexpireat(ctx, key_, expire_at_ms_, nx_, xx_, gt_, lt_)
 
 
@@ -1208,7 +1208,7 @@ def run_amem_sem_create(ctx: Context, argv: list[bytes]) -> Any:
             metric_ = choice(argv[at + 1], 'metric', (b'cosine', b'ip', b'l2'))
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected METRIC')
     return semantic.sem_create(ctx, agent_, dim_, metric_)
 
 
@@ -1264,7 +1264,7 @@ def run_amem_sem_store(ctx: Context, argv: list[bytes]) -> Any:
             meta_ = json_object(argv[at + 1], 'meta')
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected TTL, PXAT, SOURCE, TRUST or META')
     return semantic.sem_store(ctx, agent_, key_, content_, tokens_, expire_at_ms_, source_, trust_, meta_)
 
 
@@ -1292,7 +1292,7 @@ def run_amem_sem_recall(ctx: Context, argv: list[bytes]) -> Any:
             with_meta_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected THRESHOLD or WITHMETA')
     return semantic.sem_recall(ctx, agent_, k_, tokens_, threshold_, with_meta_)
 
 
@@ -1331,7 +1331,7 @@ def run_amem_sem_get(ctx: Context, argv: list[bytes]) -> Any:
             with_vector_ = True
             at += 1
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected WITHVECTOR')
     return semantic.sem_get(ctx, agent_, key_, with_vector_)
 
 
@@ -1372,7 +1372,7 @@ def run_amem_sem_scan(ctx: Context, argv: list[bytes]) -> Any:
             count_ = integer(argv[at + 1], 'count', 1, 9223372036854775807)
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected MATCH or COUNT')
     return semantic.sem_scan(ctx, cursor_, pattern_, count_)
 
 
@@ -1473,7 +1473,7 @@ def run_amem_summary_set(ctx: Context, argv: list[bytes]) -> Any:
             version_ = integer(argv[at + 1], 'version', 0, 9223372036854775807)
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected IFVERSION; quote texts with blanks')
     return summary.summary_set(ctx, agent_, text_, version_)
 
 
@@ -1520,7 +1520,7 @@ def run_amem_summary_history(ctx: Context, argv: list[bytes]) -> Any:
             count_ = integer(argv[at + 1], 'count', 0, 9223372036854775807)
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected COUNT')
     return summary.summary_history(ctx, agent_, count_)
 
 
@@ -1547,7 +1547,7 @@ def run_amem_summary_scan(ctx: Context, argv: list[bytes]) -> Any:
             count_ = integer(argv[at + 1], 'count', 1, 9223372036854775807)
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected MATCH or COUNT')
     return summary.summary_scan(ctx, cursor_, pattern_, count_)
 
 
@@ -1579,7 +1579,7 @@ def run_amem_work_set(ctx: Context, argv: list[bytes]) -> Any:
             expire_at_ms_ = pxat(argv[at + 1], ctx.now_ms)
             at += 2
         else:
-            unknown_option(argv[at])
+            unknown_option(argv[at], ', expected TTL or PXAT; quote texts with blanks')
     return working.work_set(ctx, session_, key_, value_, expire_at_ms_)
 
 

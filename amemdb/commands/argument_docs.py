@@ -117,6 +117,10 @@ def _positional(argument: Arg) -> Doc:
     if not isinstance(argument, Rest):
         doc = _value(argument)
         return doc | {"key_spec_index": 0} if argument.names else doc
+    if argument.syntax:
+        # Its text is the whole of it, which tools would repeat after the flag `multiple`.
+        doc = {"name": argument.label, "type": "string", "display_text": argument.syntax}
+        return doc if argument.count_min else doc | {"flags": OPTIONAL}
     flags = MULTIPLE if argument.count_min else MULTIPLE | OPTIONAL
     item = _value(argument.item)
     if argument.names:
@@ -147,7 +151,7 @@ def _expiry(expiry: Expiry) -> Doc:
 
 def _value(argument: Arg) -> Doc:
     """One token: its name and type; a word of a few is a choice of pure tokens."""
-    name = _shown(argument.name)
+    name = argument.label
     if isinstance(argument, Role):
         return _words(name, [word.decode() for word in ROLES])
     if isinstance(argument, Choice):
@@ -173,8 +177,3 @@ def _type(argument: Arg) -> str:
     if isinstance(argument, (Integer, Cursor, KeyExpiry)):
         return "integer"
     return "double" if isinstance(argument, Float) else "string"
-
-
-def _shown(name: str) -> str:
-    """A handler's argument as it is read in a line of help: `at_ms` is `at-ms`."""
-    return name.replace("_", "-")

@@ -107,7 +107,7 @@ def client_info(ctx: Context) -> str:
 
 @command(
     "CLIENT|LIST",
-    Rest("filters", Bytes("filter"), count_min=0),
+    Rest("filters", Bytes("filter"), count_min=0, syntax="TYPE type | ID id …"),
     access="admin",
     reply=VERBATIM,
     family=FAMILY,
@@ -116,7 +116,7 @@ def client_info(ctx: Context) -> str:
     flags=OWN,
 )
 def client_list(ctx: Context, filters: list[bytes]) -> str:
-    """`CLIENT LIST [TYPE type | ID id [id ...]]`."""
+    """`type` is normal, master, replica or pubsub; all connections here are normal."""
     sessions = list(ctx.server.sessions.values())
     word = filters[0].upper() if filters else b""
     if word == b"TYPE" and len(filters) == 2:
@@ -131,7 +131,12 @@ def client_list(ctx: Context, filters: list[bytes]) -> str:
 
 @command(
     "CLIENT|KILL",
-    Rest("filters", Bytes("filter")),
+    Rest(
+        "filters",
+        Bytes("filter"),
+        syntax="(address | (ID id | ADDR address | LADDR address | USER user | TYPE type | MAXAGE seconds | "
+        "SKIPME (yes | no)) …)",
+    ),
     access="admin",
     reply=OneOf(ok=True),
     family=FAMILY,
@@ -140,7 +145,7 @@ def client_list(ctx: Context, filters: list[bytes]) -> str:
     flags=OWN,
 )
 def client_kill(ctx: Context, filters: list[bytes]) -> bool | int:
-    """`CLIENT KILL address`, or pairs of ID, ADDR, LADDR, USER, TYPE, MAXAGE and SKIPME, which answer how many."""
+    """OK for an address alone; filters, each at most once, answer how many connections fitted all of them."""
     if len(filters) == 1:
         if not _kill(ctx, [_has_address(filters[0])]):
             raise CommandError("No such client")

@@ -33,7 +33,7 @@ _WORD_BYTES = bytes(range(33, 127))
 
 @command(
     "PING",
-    Rest("messages", Bytes("message"), count_min=0),
+    Rest("messages", Bytes("message"), count_min=0, syntax="message"),
     access="connection",
     reply=OneOf(),
     family=FAMILY,
@@ -63,7 +63,13 @@ def echo(ctx: Context, message: bytes) -> bytes:
 
 @command(
     "HELLO",
-    Rest("options", Bytes("option"), count_min=0, secret=True),
+    Rest(
+        "options",
+        Bytes("option"),
+        count_min=0,
+        secret=True,
+        syntax="(2 | 3) [AUTH user password] [SETNAME name]",
+    ),
     access="connection",
     reply=HELLO_REPLY,
     family=FAMILY,
@@ -71,7 +77,7 @@ def echo(ctx: Context, message: bytes) -> bytes:
     flags=LOGIN,
 )
 def hello(ctx: Context, options: list[bytes]) -> tuple[Any, ...]:
-    """`HELLO [2|3 [AUTH user password] [SETNAME name]]`. A refusal leaves the connection as it was in everything."""
+    """A refusal leaves the connection as it was in everything."""
     session = ctx.session
     resp3, login, name = _hello_options(session, options)
     if login is not None and not ctx.server.check_password(*login):
@@ -93,7 +99,7 @@ def hello(ctx: Context, options: list[bytes]) -> tuple[Any, ...]:
 
 @command(
     "AUTH",
-    Rest("credentials", Bytes("credential"), secret=True),
+    Rest("credentials", Bytes("credential"), secret=True, syntax="[user] password"),
     access="connection",
     reply=OK,
     family=FAMILY,
@@ -101,7 +107,7 @@ def hello(ctx: Context, options: list[bytes]) -> tuple[Any, ...]:
     flags=LOGIN,
 )
 def auth(ctx: Context, credentials: list[bytes]) -> None:
-    """`AUTH [user] password`."""
+    """The user is `default` where none is named."""
     if len(credentials) > 2:
         raise CommandError("syntax error: AUTH takes a password, or a user and a password")
     if len(credentials) == 1 and not ctx.server.login_required:

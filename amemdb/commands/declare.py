@@ -35,6 +35,11 @@ class Arg:
         """What is accepted, in words."""
         raise NotImplementedError
 
+    @property
+    def label(self) -> str:
+        """As it is read in a line of help: `at_ms` is `at-ms`."""
+        return self.name.replace("_", "-")
+
 
 @dataclass(frozen=True)
 class Name(Arg):
@@ -87,6 +92,11 @@ class Bytes(Arg):
     @property
     def meaning(self) -> str:
         return f"{self.bytes_min} to {self.bytes_max} bytes" if self.bytes_max else "any bytes"
+
+    @property
+    def is_free_text(self) -> bool:
+        """Whether people write sentences here."""
+        return self.name in ("content", "text", "value")
 
 
 def Id(name: str = "id") -> Bytes:
@@ -168,6 +178,12 @@ class KeyExpiry(Arg):
         unit = "seconds" if self.unit_ms == 1000 else "milliseconds"
         return f"Unix {unit}" if self.absolute else unit
 
+    @property
+    def label(self) -> str:
+        """What is sent, as Redis calls it, and not what the handler gets."""
+        unit = "seconds" if self.unit_ms == 1000 else "milliseconds"
+        return f"unix-time-{unit}" if self.absolute else unit
+
 
 @dataclass(frozen=True)
 class Role(Arg):
@@ -224,13 +240,15 @@ class Rest(Arg):
     """All remaining tokens, at least `count_min`. `item` is the kind of one; `step` 2 makes pairs of them.
 
     With `step` 2 the value is a flat list whose even elements are of kind `item`. `secret` keeps all tokens, or the
-    second of each pair, out of SLOWLOG, MONITOR and logs.
+    second of each pair, out of SLOWLOG, MONITOR and logs. Where the handler takes the tokens apart, `syntax` is what
+    may be written, for people; without it, the item again and again.
     """
 
     item: Arg = field(default_factory=lambda: Bytes("value"))
     count_min: int = 1
     step: int = 1
     secret: bool = False
+    syntax: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", self.item.names)
@@ -295,6 +313,17 @@ class Spec:
     def options(self) -> list[Option | Expiry]:
         """Arguments told by a word."""
         return [argument for argument in self.arguments if not isinstance(argument, Arg)]
+
+    @property
+    def option_words(self) -> list[str]:
+        """The words of all options, in the order of their declaration."""
+        words: list[str] = []
+        for option in self.options:
+            if isinstance(option, Option):
+                words.append(option.word)
+            else:
+                words += ["TTL", "PXAT", "PERSIST"] if option.persist else ["TTL", "PXAT"]
+        return words
 
     @property
     def first(self) -> int:

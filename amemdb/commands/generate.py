@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from amemdb.commands import parsing
-from amemdb.commands.declare import REGISTRY, Arg, Expiry, Name, Option, Rest, Spec, Vector
+from amemdb.commands.declare import REGISTRY, Arg, Bytes, Expiry, Name, Option, Rest, Spec, Vector
 from amemdb.limits import NAME_BYTES_MAX
 
 HEADER = '''"""Parse-and-call functions, one a command. Written by `python -m amemdb.commands.generate`: do not edit."""
@@ -96,11 +96,15 @@ def _positional(spec: Spec, argument: Arg, index: int) -> list[str]:
 
 
 def _words(spec: Spec) -> str:
-    words = {option.word for option in spec.options if isinstance(option, Option)}
-    for option in spec.options:
-        if isinstance(option, Expiry):
-            words |= {"TTL", "PXAT", "PERSIST"} if option.persist else {"TTL", "PXAT"}
-    return "frozenset((" + "".join(f"{word.encode()!r}, " for word in sorted(words)) + "))"
+    return "frozenset((" + "".join(f"{word.encode()!r}, " for word in sorted(spec.option_words)) + "))"
+
+
+def _expected(spec: Spec) -> str:
+    """What a refusal of a stray word says behind it: the options, and why a text may have fallen apart into words."""
+    *words, last = spec.option_words
+    text = f", expected {', '.join(words)} or {last}" if words else f", expected {last}"
+    end = spec.positionals[-1] if spec.positionals else None
+    return f"{text}; quote texts with blanks" if isinstance(end, Bytes) and end.is_free_text else text
 
 
 def _option_variables(spec: Spec) -> list[str]:
@@ -124,7 +128,7 @@ def _options(spec: Spec) -> list[str]:
             lines.append(f"    {keyword} {branch[0]}")
             lines += [f"        {line}" for line in branch[1:]]
             keyword = "elif"
-    lines += ["    else:", "        unknown_option(argv[at])"]
+    lines += ["    else:", f"        unknown_option(argv[at], {_expected(spec)!r})"]
     for option in spec.options:
         if isinstance(option, Expiry) and option.required:
             words = "TTL, PXAT or PERSIST" if option.persist else "TTL or PXAT"

@@ -252,7 +252,12 @@ def command_docs(ctx: Context, names: list[bytes]) -> list[str]:
 
 @command(
     "COMMAND|LIST",
-    Rest("filters", Bytes("filter"), count_min=0),
+    Rest(
+        "filters",
+        Bytes("filter"),
+        count_min=0,
+        syntax="FILTERBY (MODULE name | ACLCAT category | PATTERN pattern)",
+    ),
     access="connection",
     reply=NAMES,
     family=FAMILY,
@@ -261,7 +266,7 @@ def command_docs(ctx: Context, names: list[bytes]) -> list[str]:
     flags=FLAGS,
 )
 def command_list(ctx: Context, filters: list[bytes]) -> list[bytes]:
-    """`COMMAND LIST [FILTERBY (MODULE name | ACLCAT category | PATTERN pattern)]`; there are no modules."""
+    """There are no modules."""
     names = _all_names()
     if filters:
         if filters[0].upper() != b"FILTERBY":

@@ -88,16 +88,21 @@ def moment(token: bytes, argument: str, now_ms: int) -> int:
 
 def ttl(token: bytes, now_ms: int) -> int:
     """`TTL seconds` as `expire_at_ms`."""
-    return now_ms + 1000 * integer(token, "TTL", 1, TTL_SECONDS_MAX)
+    seconds = parse_integer(token)
+    if seconds is None or not 1 <= seconds <= TTL_SECONDS_MAX:
+        raise CommandError(
+            f"TTL must be a whole number of seconds from 1 to {TTL_SECONDS_MAX}, got '{printable(token)}'"
+        )
+    return now_ms + 1000 * seconds
 
 
 def pxat(token: bytes, now_ms: int) -> int:
     """`PXAT milliseconds` as `expire_at_ms`; a time in the past stays in the past and is never 0, which is never."""
     value = parse_integer(token)
-    if value is None:
-        raise CommandError(f"value is not an integer or out of range: PXAT is '{printable(token)}'")
-    if value > now_ms + EXPIRY_AHEAD_MS_MAX:
-        raise CommandError(f"PXAT must be at most 100 years ahead, got {value}")
+    if value is None or value > now_ms + EXPIRY_AHEAD_MS_MAX:
+        raise CommandError(
+            f"PXAT must be a whole number of Unix milliseconds, at most 100 years ahead, got '{printable(token)}'"
+        )
     return max(value, 1)
 
 
@@ -141,9 +146,9 @@ def vector_tokens(argv: list[bytes], start: int, words: frozenset[bytes]) -> tup
     return argv[start:], len(argv)
 
 
-def unknown_option(token: bytes) -> NoReturn:
-    """Refuse a word that is none of the command's options."""
-    raise CommandError(f"syntax error: unexpected '{printable(token)}'")
+def unknown_option(token: bytes, expected: str = "") -> NoReturn:
+    """Refuse a word that is none of the command's options, which `expected` tells."""
+    raise CommandError(f"syntax error: unexpected '{printable(token)}'{expected}")
 
 
 def repeated_option(token: bytes) -> NoReturn:

@@ -182,7 +182,7 @@ def config_help(ctx: Context) -> list[str]:
 
 @command(
     "SLOWLOG|GET",
-    Rest("counts", Bytes("count"), count_min=0),
+    Rest("counts", Bytes("count"), count_min=0, syntax="count"),
     access="admin",
     reply=ArrayOf(TupleOf(INTEGER, INTEGER, INTEGER, NAMES, BULK, BULK)),
     family=FAMILY,
@@ -292,7 +292,7 @@ def debug_help(ctx: Context) -> list[str]:
 
 @command(
     "SHUTDOWN",
-    Rest("modes", Bytes("mode"), count_min=0),
+    Rest("modes", Bytes("mode"), count_min=0, syntax="[NOSAVE | SAVE] [NOW] [FORCE] | ABORT"),
     access="admin",
     reply=RAW,
     family=FAMILY,

@@ -36,6 +36,11 @@ def completed(catalogue: Catalogue, text: str) -> list[str]:
             "AMEM.CONV.APPEND session system|user|assistant|tool content [ID id] [AT at-ms] [META meta]",
         ),
         ("MSET", "MSET key value [key value …]"),
+        (
+            "GETEX",
+            "GETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+        ),
+        ("HELLO", "HELLO [(2 | 3) [AUTH user password] [SETNAME name]]"),
         ("CONFIG GET", "CONFIG GET pattern [pattern …]"),
         (
             "AMEM.SEM.RECALL",

@@ -68,6 +68,20 @@ def test_one_command(server, client):
     assert (refused.returncode, refused.stdout[:20]) == (1, b"ERR unknown command ")
 
 
+def test_an_option_behind_the_command_is_told_when_it_is_refused(server, client):
+    url = url_of(server)
+    done = amemdb("cli", "PING", "again", "--url", "redis://:secret@h", url=url)
+    assert (done.returncode, done.stdout.startswith(b"ERR wrong number of arguments")) == (1, True)
+    assert done.stderr.decode() == (
+        "amemdb: --url was sent as an argument: options go before the command, as in 'amemdb cli --url … PING'\n"
+    )
+    assert b"--json was sent" in amemdb("cli", "GET", "k", "--json", url=url).stderr
+    assert b"--url was sent" in amemdb("cli", "GET", "k", "--url=x", url="redis://127.0.0.1:1").stderr
+    assert amemdb("cli", "GET", "k", "--like", url=url).stderr == b""
+    assert amemdb("cli", "SET", "k", "--url", url=url).stderr == b""
+    assert client.get("k") == b"--url"
+
+
 def test_bytes_that_are_no_text_go_both_ways(server, client):
     word = os.fsdecode(b"\xff\xfe")
     amemdb("cli", "SET", word, word, url=url_of(server))
@@ -252,6 +266,28 @@ def test_doctor_finds_the_folder_of_the_server(server, client):
     assert re.search(r"works; \d to look at|all is well", text)
 
 
+def test_a_start_is_worth_a_word_only_after_a_crash(tmp_path):
+    folder = tmp_path / "data"
+    with ServerProcess(folder) as process:
+        url = url_of(process)
+
+        def starts_told() -> list[str]:
+            told = [
+                *json.loads(amemdb("info", "--json", url=url).stdout)["findings"],
+                *json.loads(amemdb("doctor", "--json", url=url).stdout),
+            ]
+            return [finding["said"] for finding in told if finding["subject"] == "uptime"]
+
+        assert starts_told() == []
+        crash = folder / "crash-2024-01-01.txt"
+        crash.write_text("")
+        os.utime(crash, (time.time() - 3600,) * 2)
+        assert starts_told() == []
+        os.utime(crash)
+        assert len(starts_told()) == 2
+        assert all(" ago, after a crash " in said for said in starts_told())
+
+
 def test_doctor_fails_where_something_is_broken(server, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
@@ -300,9 +336,20 @@ def test_export_and_import_into_another_server(server, client, tmp_path):
 def test_an_export_that_fails_leaves_the_file_that_was_there(server, client, tmp_path):
     file = tmp_path / "memory.jsonl"
     file.write_text("yesterday's\n")
-    assert amemdb("export", str(file), "--url", "redis://127.0.0.1:1").returncode == 2
+    assert amemdb("export", str(file), "--force", "--url", "redis://127.0.0.1:1").returncode == 2
     assert file.read_text() == "yesterday's\n"
     assert amemdb("export", str(tmp_path / "none" / "x"), url=url_of(server)).returncode == 2
+
+
+def test_an_export_replaces_a_file_only_when_told_to(server, client, tmp_path):
+    file = tmp_path / "memory.jsonl"
+    file.write_text("yesterday's\n")
+    refused = amemdb("export", str(file), url=url_of(server))
+    assert (refused.returncode, refused.stderr.count(b"\n")) == (2, 1)
+    assert b"--force" in refused.stderr
+    assert file.read_text() == "yesterday's\n"
+    assert amemdb("export", str(file), "--force", url=url_of(server)).returncode == 0
+    assert json.loads(file.read_text().splitlines()[0])["kind"] == "begin"
 
 
 def test_a_cut_export_is_told(server, client, tmp_path):

@@ -281,7 +281,7 @@ async def test_mistakes_have_their_class(
                 done, error = pipe.execute(raise_on_error=False)
                 assert done is True
                 assert type(error) is kind
-                assert vars(error) == vars(alone.value)
+                assert vars(error) == {name: value for name, value in vars(alone.value).items() if name != "__notes__"}
     async with amemdb.asyncio.Client(port=server.port) as client:
         with pytest.raises(kind):
             await getattr(client, name)(*args, **options)
@@ -306,6 +306,51 @@ def test_what_an_error_knows(client: amemdb.Client[str]) -> None:
     for error in (stale.value, short.value):
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), vars(again), str(again)) == (type(error), vars(error), str(error))
+
+
+async def test_a_name_that_is_not_there_is_noted_with_the_remedy(server: ServerProcess) -> None:
+    note = "'ann' has expired or was never opened: amem_conv_create opens it"
+    with amemdb.Client(port=server.port) as client:
+        client.flushall()
+        with pytest.raises(SessionNotFound) as unknown:
+            client.amem_conv_append("ann", "user", "hello")
+        assert (str(unknown.value), unknown.value.__notes__) == ("session not found", [note])
+        with pytest.raises(SessionNotFound) as long:
+            client.amem_work_set(b"n" * 1000, "key", "value")
+        assert len(long.value.__notes__[0]) < 200
+        with pytest.raises(NamespaceNotFound) as none:
+            client.amem_sem_store("kbé", "key", "content", [1.0])
+        assert none.value.__notes__ == ["'kbé' has no semantic memory: amem_sem_create makes it"]
+        with pytest.raises(SessionNotFound) as in_words:
+            client.execute_command("AMEM.CONV.APPEND ann", "user", "hello")
+        assert not hasattr(in_words.value, "__notes__")
+    async with amemdb.asyncio.Client(port=server.port) as client:
+        with pytest.raises(SessionNotFound) as unknown:
+            await client.amem_conv_append("ann", "user", "hello")
+        assert unknown.value.__notes__ == [note]
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_a_missing_password_is_noted_with_the_remedy(server: ServerProcess, protocol: int) -> None:
+    note = ["the server asks for a password: pass password=, or put it into the URL"]
+    with amemdb.Client(port=server.port) as open_before:
+        open_before.config_set("requirepass", "correct")
+        try:
+            with amemdb.Client(port=server.port, protocol=protocol) as client:
+                with pytest.raises(redis.AuthenticationError) as refused:
+                    client.amem_conv_get("s")
+                assert refused.value.__notes__ == note
+            async with amemdb.asyncio.Client(port=server.port, protocol=protocol) as client:
+                with pytest.raises(redis.AuthenticationError) as refused:
+                    await client.amem_conv_get("s")
+                assert refused.value.__notes__ == note
+            with amemdb.Client(port=server.port, protocol=protocol, password="wrong") as client:
+                with pytest.raises(redis.AuthenticationError) as refused:
+                    client.amem_conv_get("s")
+                assert not hasattr(refused.value, "__notes__")
+        finally:
+            with amemdb.Client(port=server.port, password="correct") as client:
+                client.config_set("requirepass", "")
 
 
 def test_an_error_that_cannot_be_queued_aborts_the_transaction(client: amemdb.Client[str]) -> None:

@@ -29,7 +29,7 @@ def test_the_code_runs_and_prints_what_the_text_says(tmp_path: Path) -> None:
         "{'page': 12}",
         "True True ['user', 'assistant']",
         "somebody else wrote version 1",
-        "2 ['session-42']",
+        "2 ['ann-1']",
     ]
 
 

@@ -153,9 +153,10 @@ def test_a_ttl_counts_from_the_import(server, client, tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--url", "redis://127.0.0.1:1/0"), "amemdb: Error 111 connecting to 127.0.0.1:1. Connection refused\n"),
+        (("--url", "redis://127.0.0.1:1/0"), "amemdb: nothing answers at 127.0.0.1:1: "),
         (("--url", "nonsense"), "amemdb: --url: "),
-        (("--batch", "0"), "amemdb: Invalid value for '--batch'"),
+        (("--batch", "0"), "amemdb: Invalid value for '--batch': must be a whole number from 1 to 100000, got '0'"),
+        (("--batch", "many"), "amemdb: Invalid value for '--batch': must be a whole number from 1 to 100000, got 'm"),
     ],
 )
 def test_what_prevents_an_import_is_one_line(server, tmp_path, options, told):
@@ -178,6 +179,11 @@ def test_a_wrong_password_is_one_line_and_does_not_show(server, client, tmp_path
         wrong = amemdb_import(server, file, "--url", f"redis://:mistaken@127.0.0.1:{server.port}")
         assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
         assert "mistaken" not in wrong.stderr
+        none = amemdb_import(server, file)
+        for refused in (wrong, none):
+            assert refused.stderr.startswith(
+                f"amemdb: 127.0.0.1:{server.port} asks for a password, or another one: --url"
+            )
         right = amemdb_import(server, file, "--url", f"redis://:correct@127.0.0.1:{server.port}")
         assert right.returncode == 0, right.stderr
     finally:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from amemdb.client.import_format import KINDS, LineError, parse_line
+from amemdb.limits import TTL_SECONDS_MAX
 
 
 def parse(**fields: Any) -> list[bytes]:
@@ -25,6 +26,7 @@ def mistake(line: bytes | str | dict[str, Any]) -> str:
 
 TURN = {"kind": "turn", "session": "s", "role": "user", "content": "hello"}
 FACT = {"kind": "fact", "agent": "a", "key": "k", "content": "c", "vector": [1, -0.5]}
+SECONDS = f"a whole number of seconds from 1 to {TTL_SECONDS_MAX}"
 
 
 # -- what a line becomes -------------------------------------------------------------------------------
@@ -156,21 +158,27 @@ def test_what_is_no_line_of_the_format(line, told):
         ({**TURN, "session": ""}, "session: expected 1 to 1024 bytes, got 0"),
         ({**TURN, "session": "é" * 513}, "session: expected 1 to 1024 bytes, got 1026"),
         ({**TURN, "id": ""}, "id: expected 1 to 1024 bytes, got 0"),
-        ({**TURN, "at": "2024-01-01"}, 'at: expected an integer of at least 0, got "2024-01-01"'),
-        ({**TURN, "at": 1.5}, "at: expected an integer of at least 0, got 1.5"),
-        ({**TURN, "at": True}, "at: expected an integer of at least 0, got true"),
-        ({**TURN, "at": -1}, "at: expected an integer of at least 0, got -1"),
-        ({**TURN, "at": 2**63}, "at: expected an integer of at least 0"),
+        (
+            {**TURN, "at": "2024-01-01"},
+            'at: expected a whole number of Unix milliseconds of at least 0, got "2024-01-01"',
+        ),
+        ({**TURN, "at": 1.5}, "at: expected a whole number of Unix milliseconds of at least 0, got 1.5"),
+        ({**TURN, "at": True}, "at: expected a whole number of Unix milliseconds of at least 0, got true"),
+        ({**TURN, "at": -1}, "at: expected a whole number of Unix milliseconds of at least 0, got -1"),
+        ({**TURN, "at": 2**63}, "at: expected a whole number of Unix milliseconds of at least 0"),
         ({**TURN, "meta": "[]"}, 'meta: expected a JSON object, or the text of one, got "[]"'),
         ({**TURN, "meta": "{"}, 'meta: expected a JSON object, or the text of one, got "{"'),
         ({**TURN, "meta": '{"a":NaN}'}, "meta: expected a JSON object, or the text of one, got"),
         ({**TURN, "meta": [1]}, "meta: expected a JSON object"),
         ({**TURN, "meta": {"x": "y" * 70_000}}, "meta: expected a JSON object of at most 65536 bytes"),
         ({**TURN, "meta": {"x": "\ud800"}}, "meta: expected text of whole characters"),
-        ({"kind": "session", "session": "s", "ttl": 0}, "ttl: expected an integer of at least 1, got 0"),
-        ({"kind": "session", "session": "s", "ttl": 1.0}, "ttl: expected an integer of at least 1, got 1.0"),
-        ({"kind": "session", "session": "s", "expire_at_ms": 0}, "expire_at_ms: expected an integer of at least 1"),
-        ({"kind": "session", "session": "s", "expire_at_ms": -1}, "expire_at_ms: expected an integer of at least 1"),
+        ({"kind": "session", "session": "s", "ttl": 0}, f"ttl: expected {SECONDS}, got 0"),
+        ({"kind": "session", "session": "s", "ttl": 1.0}, f"ttl: expected {SECONDS}, got 1.0"),
+        ({"kind": "session", "session": "s", "ttl": "1h"}, f'ttl: expected {SECONDS}, got "1h"'),
+        ({"kind": "session", "session": "s", "ttl": TTL_SECONDS_MAX + 1}, f"ttl: expected {SECONDS}"),
+        ({"kind": "retention", "agent": "a", "maxage": "30d"}, f'maxage: expected {SECONDS}, got "30d"'),
+        ({"kind": "session", "session": "s", "expire_at_ms": 0}, "expire_at_ms: expected a whole number of Unix"),
+        ({"kind": "session", "session": "s", "expire_at_ms": -1}, "expire_at_ms: expected a whole number of Unix"),
         ({"kind": "session", "session": "s", "ttl": 1, "expire_at_ms": 2}, "ttl: excludes expire_at_ms"),
         ({"kind": "session", "session": "s", "window": 0}, "window: expected an integer from 1 to 1000000, got 0"),
         ({"kind": "namespace", "agent": "a", "dim": "3"}, 'dim: expected an integer from 1 to 65536, got "3"'),

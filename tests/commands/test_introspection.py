@@ -314,6 +314,10 @@ def test_words_vectors_and_pairs(peer: Peer) -> None:
         b"block",
         [(b"key", b"key"), (b"value", b"string")],
     )
+    (login,) = docs(peer, "AUTH")[b"arguments"]
+    assert (login[b"display_text"], login.get(b"flags")) == (b"[user] password", None)
+    (modes,) = docs(peer, "SHUTDOWN")[b"arguments"]
+    assert (modes[b"type"], modes[b"flags"]) == (b"string", Unordered(["optional"]))
     (sections,) = docs(peer, "INFO")[b"arguments"]
     assert sections[b"flags"] == Unordered(["multiple", "optional"])
 
@@ -323,6 +327,11 @@ def test_of_a_group_of_options_one_may_be_given(peer: Peer) -> None:
     tokens = [{form[b"token"] for form in one[b"arguments"]} for one in choices]
     assert {b"NX", b"XX"} in tokens
     assert {b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL"} in tokens
+    named = {form[b"token"]: form[b"name"] for one in choices for form in one[b"arguments"]}
+    assert named[b"EX"] == b"seconds"
+    assert named[b"PX"] == b"milliseconds"
+    assert named[b"EXAT"] == b"unix-time-seconds"
+    assert named[b"PXAT"] == b"unix-time-milliseconds"
 
 
 def test_subcommands_are_within_their_command_and_by_themselves(peer: Peer) -> None:

@@ -22,7 +22,7 @@ def test_every_command_has_its_entry_and_no_other() -> None:
 
 def test_an_entry_has_syntax_bounds_reply_cost_and_access() -> None:
     entry = ENTRIES["AMEM.CONV.CREATE"]
-    assert "`AMEM.CONV.CREATE session [WINDOW window] [TTL seconds | PXAT unix-ms] [NX]`" in entry
+    assert "`AMEM.CONV.CREATE session [WINDOW window] [TTL seconds | PXAT unix-time-milliseconds] [NX]`" in entry
     assert "| `WINDOW window` | integer from 1 to 1000000 |" in entry
     assert "- **Reply:** OK\n" in entry
     assert "- **Cost:** O(1), O(n) in the turns that a smaller window drops\n" in entry
@@ -33,10 +33,17 @@ def test_an_entry_has_syntax_bounds_reply_cost_and_access() -> None:
 def test_forms_of_arguments_that_differ() -> None:
     for name, syntax in (
         ("AMEM.SEM.RECALL", "agent k (number … | FP32 bytes) [THRESHOLD threshold] [WITHMETA]"),
-        ("AMEM.CONV.EXPIRE", "session (TTL seconds | PXAT unix-ms | PERSIST)"),
+        ("AMEM.CONV.EXPIRE", "session (TTL seconds | PXAT unix-time-milliseconds | PERSIST)"),
         ("MSET", "(key value) …"),
-        ("SET", "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds"),
-        ("PING", "[message …]"),
+        (
+            "SET",
+            "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT",
+        ),
+        ("PEXPIREAT", "key unix-time-milliseconds [NX]"),
+        ("PING", "[message]`"),
+        ("HELLO", "[(2 | 3) [AUTH user password] [SETNAME name]]`"),
+        ("AUTH", "[user] password`"),
+        ("SHUTDOWN", "[[NOSAVE | SAVE] [NOW] [FORCE] | ABORT]`"),
         ("CONFIG GET", "pattern …"),
     ):
         assert f"\n`{name} {syntax}" in ENTRIES[name]
