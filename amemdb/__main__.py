@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import cast
 
 import click
@@ -52,6 +53,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    if isinstance(sys.stdout, TextIOWrapper):  # what the terminal's encoding has no character for is shown as an escape
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         result = cli.main(prog_name="amemdb", standalone_mode=False)
     except NoArgsIsHelpError as error:

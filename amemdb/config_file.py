@@ -70,7 +70,10 @@ class ConfigFile:
         path = Path(os.path.realpath(self._path))
         values = self._config.values()
         try:
-            before, status = _read(path), path.stat()
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+                raise Unwritable("it is no file that can be replaced")  # a pipe would be waited for without an end
+            before = _read(path)
             mode, owner = stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)
         except FileNotFoundError:
             before, mode, owner = "", 0o600, None
@@ -116,7 +119,7 @@ def _statements(text: str) -> list[tuple[str, dict[str, Any]]]:
         lines += 1
         try:
             entry = tomllib.loads(pending)
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):  # not all that tomllib cannot read is a TOMLDecodeError
             if lines == STATEMENT_LINES_MAX:
                 break
             continue  # a string of several lines is not whole yet
@@ -170,7 +173,7 @@ def _check(text: str, values: Mapping[str, Any]) -> None:
     """What was made says what it should, whatever was in the file: better no new file than a wrong one."""
     try:
         told = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         raise Unwritable("the file names a setting twice") from None
     for setting in SETTINGS:
         if setting.fact:
@@ -195,7 +198,9 @@ def _read(path: Path) -> str:
 
 def _replace(path: Path, data: bytes, mode: int, owner: tuple[int, int] | None) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(
+        beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
+    )
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)

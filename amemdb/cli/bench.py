@@ -31,6 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from amemdb.cli.connection import address_of, connected, reason_of, url_option
+from amemdb.cli.showing import console as new_console
 from amemdb.cli.showing import readable
 
 DIMENSION = 384
@@ -81,7 +82,7 @@ def bench(url: str, seconds: float, pipeline: int, as_json: bool) -> int:
             for name, request in work.requests.items():
                 results.append(measure(client, name, request, seconds, pipeline, advance))
     except redis.ResponseError as error:
-        raise click.UsageError(f"the server refused to prepare for it: {error}") from None
+        raise click.UsageError(f"the server refused to prepare for it: {readable(str(error))}") from None
     except redis.RedisError as error:
         raise click.UsageError(reason_of(error, url)) from None
     finally:
@@ -149,7 +150,9 @@ class Workload:
             try:
                 self._client.execute_command(*request)
             except redis.RedisError as error:
-                click.echo(f"amemdb: could not clean up with {request[0]} {name.decode()}: {error}", err=True)
+                click.echo(
+                    f"amemdb: could not clean up with {request[0]} {name.decode()}: {readable(str(error))}", err=True
+                )
 
 
 def measure(
@@ -204,7 +207,7 @@ def _progress(count: int, seconds: float) -> Iterator[Callable[[str, float], Non
 
 
 def _show(results: list[Measured], address: str, pipeline: int) -> None:
-    console = Console(highlight=False)
+    console = new_console()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("command")
     for heading in ("commands/s", "p50 ms", "p99 ms", "max ms"):

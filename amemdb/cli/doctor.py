@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 import redis
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +21,7 @@ from amemdb.cli.connection import DEFAULT_URL, address_of, client_of, reason_of,
 from amemdb.cli.environment import crashed_s_ago, folder_of, of_folder, of_machine
 from amemdb.cli.findings import Finding, of_server
 from amemdb.cli.info import asked
+from amemdb.cli.showing import console as new_console
 from amemdb.cli.showing import duration, readable
 from amemdb.config import BY_NAME
 
@@ -149,7 +149,7 @@ def _of_version(version: str) -> Finding:
 
 
 def _show(sections: dict[str, list[Finding]], everything: list[Finding]) -> None:
-    console = Console(highlight=False)
+    console = new_console()
     for name, findings in sections.items():
         console.print(Text(readable(name), style="bold"))
         grid = Table.grid(padding=(0, 1))

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import redis
 from rich.columns import Columns
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +20,7 @@ from rich.text import Text
 from amemdb.cli.connection import address_of, connected, reason_of, url_option
 from amemdb.cli.environment import crashed_s_ago, folder_of
 from amemdb.cli.findings import Finding, of_server
-from amemdb.cli.showing import duration, readable, size
+from amemdb.cli.showing import console, duration, readable, size
 
 WALK_MAX = 20_000
 """Up to so many objects what is in them is counted as well: that takes a few milliseconds of the server."""
@@ -51,16 +51,19 @@ def info(url: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({**state, "findings": [vars(finding) for finding in found]}))
     else:
-        Console(highlight=False).print(screen(address_of(url), state, settings, found))
+        console().print(screen(address_of(url), state, settings, found))
     return 1 if any(finding.level == "fail" for finding in found) else 0
 
 
 def asked(client: redis.Redis) -> tuple[dict[str, Any], dict[str, str]]:
     """INFO and the settings; no settings where they may not be read."""
-    state: dict[str, Any] = client.info("default", "commandstats")
-    if sum(int(state.get(name, 0)) for name in STORES) <= WALK_MAX and _held(state) <= WALK_MAX:
-        for section in ("conversation", "semantic", "working", "episodic", "summary"):
-            state.update(client.info(section))
+    try:
+        state: dict[str, Any] = client.info("default", "commandstats")
+        if sum(int(state.get(name, 0)) for name in STORES) <= WALK_MAX and _held(state) <= WALK_MAX:
+            for section in ("conversation", "semantic", "working", "episodic", "summary"):
+                state.update(client.info(section))
+    except (AttributeError, TypeError, ValueError):
+        raise redis.InvalidResponse("what answers there is neither amemdb nor Redis") from None
     try:
         told = client.config_get("*")
     except redis.ResponseError:
@@ -88,8 +91,9 @@ def screen(address: str, state: dict[str, Any], settings: dict[str, str], found:
     version = state.get("amemdb_version")
     name = f"amemdb {version}" if version else f"Redis {state.get('redis_version', '?')} (not amemdb)"
     up = duration(int(state.get("uptime_in_seconds", 0)))
-    head = Text.assemble((name, "bold"), f"  {readable(address)}  up {up}", style="")
-    head.append(f"  process {state.get('process_id', '?')}  Python {state.get('python_version', '?')}", style="dim")
+    head = Text.assemble((readable(name), "bold"), f"  {readable(address)}  up {up}", style="")
+    process = f"process {state.get('process_id', '?')}  Python {state.get('python_version', '?')}"
+    head.append(f"  {readable(process)}", style="dim")
     blocks = [
         Panel(_load(state), title="load", title_align="left", width=47),
         Panel(_data(state), title="holds", title_align="left", width=47),
@@ -104,7 +108,7 @@ def _grid(rows: list[tuple[str, str]]) -> Table:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for label, value in rows:
-        grid.add_row(label, value)
+        grid.add_row(label, readable(value))
     return grid
 
 

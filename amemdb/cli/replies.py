@@ -78,7 +78,9 @@ def _numbered(items: list[Any]) -> RenderableType:
     grid.add_column(justify="right", style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for number, item in enumerate(items, 1):
-        shown = Text(f"(error) {error_line(item)}", style="red") if isinstance(item, Exception) else _value(item)
+        shown = (
+            Text(f"(error) {readable(error_line(item))}", style="red") if isinstance(item, Exception) else _value(item)
+        )
         grid.add_row(f"{number})", shown)
     return grid
 

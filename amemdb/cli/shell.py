@@ -19,6 +19,7 @@ from amemdb.cli.catalogue import Catalogue
 from amemdb.cli.connection import Unreachable, url_option
 from amemdb.cli.link import Link, LoginNeeded
 from amemdb.cli.replies import as_json, bare, error_line, pretty
+from amemdb.cli.showing import console as new_console
 from amemdb.cli.showing import readable
 from amemdb.protocol.inline import split_inline
 
@@ -65,8 +66,8 @@ def _shower(form: str) -> Show:
         return lambda argv, reply: _write(as_json(reply).encode("utf-8"))
     if form == "raw":
         return _show_bare
-    console = Console(highlight=False, soft_wrap=False)
-    return lambda argv, reply: console.print(pretty(argv, reply), markup=False)
+    console = new_console()
+    return lambda argv, reply: console.print(pretty(argv, reply))
 
 
 def _show_bare(argv: list[bytes], reply: Any) -> None:
@@ -140,7 +141,7 @@ def _is_refusal(reply: Any) -> bool:
 def _prompted(link: Link, show: Show) -> int:
     from amemdb.cli.prompt import Prompt
 
-    console = Console(highlight=False)
+    console = new_console()
     catalogue = Catalogue()
     try:
         _greet(link, console)

@@ -2,7 +2,7 @@
 
 What is stored was written by others. Control characters would move the cursor, change the title or fake output, and
 characters that turn the direction of text can make one thing look like another: all of them are shown as escapes.
-Everything goes to the screen as `rich.text.Text` or through `escaped`, never as rich's markup.
+Everything goes to the screen through `readable` or `quoted`, on a `console` that knows no markup.
 """
 
 from __future__ import annotations
@@ -10,9 +10,16 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime, timedelta
 
+from rich.console import Console
+
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\a": "\\a", "\b": "\\b"}
 _TURNS_DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def console() -> Console:
+    """Standard output, on which every string is what it says: rich reads brackets and colons in it as nothing more."""
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 def readable(data: bytes | str, lines: bool = False) -> str:

@@ -88,7 +88,14 @@ def test_a_large_finite_vector_is_not_taken_for_an_infinite_one() -> None:
 
 @pytest.mark.parametrize(
     ("value", "sent"),
-    [("é", "é"), (b"\xff", b"\xff"), (bytearray(b"a"), b"a"), (memoryview(b"a"), b"a"), (7, 7), (1e-05, b"0.00001")],
+    [
+        ("é", "é".encode()),
+        (b"\xff", b"\xff"),
+        (bytearray(b"a"), b"a"),
+        (memoryview(b"a"), b"a"),
+        (7, 7),
+        (1e-05, b"0.00001"),
+    ],
 )
 def test_text(value: Any, sent: Any) -> None:
     assert wire.text(value, "content") == sent
