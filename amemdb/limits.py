@@ -25,7 +25,6 @@ ERROR_ARG_BYTES_MAX = 128
 # -- numbers and times ---------------------------------------------------------------------------
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
-FLOAT32_MAX = 3.4028234663852886e38
 MS_PER_YEAR = 31_557_600_000
 EXPIRY_AHEAD_MS_MAX = 100 * MS_PER_YEAR
 """A time further ahead of now than this is refused as a mistake."""

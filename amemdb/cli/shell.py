@@ -23,7 +23,7 @@ from amemdb.cli.showing import console as new_console
 from amemdb.cli.showing import readable
 from amemdb.protocol.inline import split_inline
 
-REFUSED, UNREACHABLE = 1, 2
+REFUSED = 1
 LINE_BYTES_MAX = 512 * 1024 * 1024
 LOGINS = (b"AUTH", b"HELLO")
 UNBALANCED = "a quote is not closed, or something follows a closing one"

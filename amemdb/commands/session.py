@@ -38,7 +38,6 @@ class Session:
     """`on`, `off`, `skip_next` or `skip`, of CLIENT REPLY."""
     no_evict: bool = False
     no_touch: bool = False
-    write_offset: int = 0
     reply_offset: int = 0
     """The reply to the last command may leave once the log has released this offset."""
     last_command: str = ""

@@ -17,10 +17,8 @@ class Command:
 
     __slots__ = (
         "arity",
-        "connection",
         "encode",
         "immediate",
-        "loading",
         "name",
         "no_auth",
         "read",
@@ -43,7 +41,6 @@ class Command:
         self.no_auth = "no_auth" in spec.flags
         self.immediate = "no_multi" in spec.flags
         self.refuse_multi = "refuse_multi" in spec.flags
-        self.loading = "loading" in spec.flags
 
 
 COMMANDS: dict[str, Command] = {name: Command(spec, RUN[name]) for name, spec in REGISTRY.items()}
@@ -56,11 +53,6 @@ for _name, _command in COMMANDS.items():
         _NESTED.setdefault(_head.encode(), {})[_tail.encode()] = _command
 _BARE: dict[bytes, Command] = {name: _TOP.pop(name) for name in _NESTED if name in _TOP}
 """Commands with subcommands that can also be called without one, as COMMAND."""
-
-
-def containers() -> dict[bytes, dict[bytes, Command]]:
-    """Commands that hold subcommands, with those by name."""
-    return _NESTED
 
 
 def find(argv: list[bytes]) -> Command:

@@ -190,13 +190,13 @@ class Engine:
     def _require_readable(self) -> None:
         reason = self.log.refuse_read()
         if reason is not None:
-            raise CommandError(f"Errors writing to the log: {reason}", "MISCONF")
+            raise _unwritten(reason)
 
     def require_room(self, count_bytes: int) -> None:
         """Refuse with `MISCONF` unless the frame of this command or transaction can take `count_bytes` more."""
         reason = self.log.refuse_write(self._asked_bytes + count_bytes)
         if reason is not None:
-            raise CommandError(f"Errors writing to the log: {reason}", "MISCONF")
+            raise _unwritten(reason)
         self._asked_bytes += count_bytes
 
     def _finished(
@@ -213,7 +213,7 @@ class Engine:
         context = self._context
         if context.frame:
             self._commit(context.now_ms)
-            session.write_offset = session.reply_offset = self.log.offset
+            session.reply_offset = self.log.offset
         reply = self._encoded(command, value, session)
         spent_ns += self._timer_ns() - started_ns
         self.state.count_call(command, argv, session, spent_ns, context.now_ms)
@@ -313,6 +313,11 @@ class Engine:
         if context.frame:
             self._commit(now_ms)
         return len(due)
+
+
+def _unwritten(reason: str) -> CommandError:
+    """What is answered while the log cannot do its part."""
+    return CommandError(f"Errors writing to the log: {reason}", "MISCONF")
 
 
 def _discarded(error: CommandError) -> CommandError:
