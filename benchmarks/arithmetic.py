@@ -6,16 +6,23 @@ have limited it: the load program, when it was busy for 70 % of a core or more o
 they took more than a tenth of the machine. Then server CPU per operation decides, its ratio turned around, so that more
 is better there too. Where the disk is waited for, CPU says nothing and throughput decides always; a busy machine is
 then named, and the case is left undecided. Of memory, less is better.
+
+What is measured at a fixed rate is a latency, of which less is better too. For tails the ratio of the p99.9 is shown
+and nothing is asked. Of stalls our p99.9 itself is what has a target, in milliseconds; where it is missed, but the
+program that measures was late by a fifth of what is allowed, or other processes took more than a tenth of the machine,
+the case is left undecided, since the stall may not be the server's.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 LOADER_SHARE_MAX = 0.7
 OTHERS_SHARE_MAX = 0.1
+LATE_SHARE_MAX = 0.2
 UNDECIDED = "throughput (machine busy)"
 OURS, REDIS = "amemdb", "redis"
 
@@ -35,10 +42,14 @@ class Verdict:
 
     decided_by: str
     ratio: Spread
+    """What decides; of stalls not a ratio but milliseconds."""
     throughput_ratio: Spread | None
     cpu_ratio: Spread | None
     reached: str
-    """`goal`, `floor`, or `below`: what of the targets is reached; `undecided` on a machine too busy to say."""
+    """`goal`, `floor`, or `below`: what of the targets is reached; `undecided` on a machine too busy to say;
+    empty where nothing is asked."""
+    away: float | None
+    """The factor by which what decides has to get better for the goal; 1 or less when it is reached."""
 
 
 def spread(values: list[float]) -> Spread:
@@ -62,16 +73,46 @@ def loader_share(result: dict[str, Any]) -> float:
 
 
 def judge(result: dict[str, Any]) -> Verdict:
-    """Decide a case of either kind."""
-    if result["kind"] == "memory":
-        ratio = ratios(column(result, OURS, "bytes"), column(result, REDIS, "bytes"))
-        return Verdict("memory", ratio, None, None, reached(-ratio.median, -result["floor"], -result["goal"]))
+    """Decide a case of any kind."""
+    return _JUDGES[result["kind"]](result)
+
+
+def _judge_memory(result: dict[str, Any]) -> Verdict:
+    ratio = ratios(column(result, OURS, "bytes"), column(result, REDIS, "bytes"))
+    what = reached(-ratio.median, -result["floor"], -result["goal"])
+    return Verdict("memory", ratio, None, None, what, ratio.median / result["goal"])
+
+
+def _judge_load(result: dict[str, Any]) -> Verdict:
     throughput = ratios(column(result, OURS, "rate"), column(result, REDIS, "rate"))
     cpu = ratios(column(result, REDIS, "cpu_us"), column(result, OURS, "cpu_us"))
     decided_by = what_decides(result)
     ratio = throughput if decided_by.startswith("throughput") else cpu
     what = reached(ratio.median, result["floor"], result["goal"]) if decided_by != UNDECIDED else "undecided"
-    return Verdict(decided_by, ratio, throughput, cpu, what)
+    return Verdict(decided_by, ratio, throughput, cpu, what, result["goal"] / ratio.median)
+
+
+def _judge_tail(result: dict[str, Any]) -> Verdict:
+    ratio = ratios(column(result, OURS, "p999_us"), column(result, REDIS, "p999_us"))
+    return Verdict("p99.9", ratio, None, None, "", None)
+
+
+def _judge_stalls(result: dict[str, Any]) -> Verdict:
+    p999_ms = spread([value / 1e3 for value in column(result, OURS, "p999_us")])
+    what = reached(-p999_ms.median, -result["floor"], -result["goal"])
+    late_ms = statistics.median(column(result, OURS, "late_p999_us")) / 1e3
+    others = statistics.median(column(result, OURS, "others"))
+    if what == "below" and (late_ms > LATE_SHARE_MAX * result["floor"] or others > OTHERS_SHARE_MAX):
+        what = "undecided"
+    return Verdict("p99.9", p999_ms, None, None, what, p999_ms.median / result["goal"])
+
+
+_JUDGES: dict[str, Callable[[dict[str, Any]], Verdict]] = {
+    "load": _judge_load,
+    "memory": _judge_memory,
+    "tail": _judge_tail,
+    "stalls": _judge_stalls,
+}
 
 
 def what_decides(result: dict[str, Any]) -> str:
@@ -96,12 +137,21 @@ def reached(value: float, floor: float, goal: float) -> str:
 
 
 def others_share(results: list[dict[str, Any]]) -> Spread | None:
-    """What other processes took of the machine during the loads."""
+    """What other processes took of the machine during the measurements of time."""
     shares = [
         share
         for result in results
-        if result["kind"] == "load"
+        if result["kind"] != "memory"
         for server in (OURS, REDIS)
         for share in column(result, server, "others")
     ]
     return spread(shares) if shares else None
+
+
+def tally(results: list[dict[str, Any]]) -> dict[str, int]:
+    """How many cases that have targets came to what."""
+    found = {"goal": 0, "floor": 0, "below": 0, "undecided": 0}
+    for result in results:
+        if result["floor"] is not None:
+            found[judge(result).reached] += 1
+    return found

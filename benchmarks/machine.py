@@ -71,6 +71,12 @@ def load_average() -> float:
     return round(os.getloadavg()[0], 2)
 
 
+def disk_flushes() -> int:
+    """How often the disks of this machine were told to make safe what they hold, by any process, since it started."""
+    lines = [line.split() for line in Path("/proc/diskstats").read_text().splitlines()]
+    return sum(int(fields[18]) for fields in lines if len(fields) > 18)  # there since Linux 5.5
+
+
 class Others:
     """How much of the machine other processes used between two moments."""
 

@@ -1,8 +1,9 @@
 """The kinds of row, and how each is measured: both servers side by side, alternating, in several rounds.
 
-A row of any kind has a key, a title, `cases()` (its points, such as two pipeline depths), and `measure()`, which
-returns the samples of one case, one a round, of each server. A new kind of measurement is one more class here; a new
-row of a kind that exists is one entry in `rows`.
+Here are those of throughput and memory; those of latency at a fixed rate are in `paced`. A row of any kind has a key, a
+title, `cases()` (its points, such as two pipeline depths), and `measure()`, which returns the samples of one case, one
+a round, of each server. A new kind of measurement is one more class like these; a new row of a kind that exists is one
+entry in `rows`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from benchmarks.loader import BenchmarkError, Load, Loader
+from benchmarks.loader import BenchmarkError, Load, Loader, Pacer
 from benchmarks.machine import Others
 from benchmarks.servers import OURS, REDIS, Server, Variant, running
 from benchmarks.templates import templates
 
 SETUP_PIPELINE = 16
-MEMORY_ROUNDS_MAX = 3
-"""Memory hardly differs from round to round."""
+MEMORY_ROUNDS_MAX = 1
+"""A million objects are many, and memory hardly differs from round to round."""
 PER_OWNER = 100
 """Objects of one session or agent in a row of memory."""
 SETTLE_SECONDS = 1.3
@@ -59,7 +60,7 @@ class Case:
     """One point of a row."""
 
     pipeline: int | None
-    target: Target
+    target: Target | None
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,11 @@ class Bench:
     ours: Variant
     redis: Variant
     loader: Loader
+    pacer: Pacer
     server_core: int
     rounds: int
     seconds: float
+    paced_seconds: float
     objects: int
 
     def each_round(self, rounds_max: int = 1_000) -> Iterator[tuple[str, str]]:
@@ -93,7 +96,7 @@ class Row(Protocol):
 
     @property
     def kind(self) -> str:
-        """What its samples are: `load` or `memory`; see `arithmetic`."""
+        """What its samples are: `load`, `tail`, `stalls` or `memory`; see `arithmetic`."""
 
     @property
     def ours(self) -> Side:
@@ -151,7 +154,7 @@ class LoadRow:
         return samples
 
     def _once(self, server: Server, pipeline: int, bench: Bench, seconds: float, seed: int) -> dict[str, float]:
-        side = self.ours if server.variant.name == OURS else self.redis
+        side = side_of(self, server.variant.name)
         others = Others()
         load = bench.loader.run_seconds(server.port, server.pid, templates(side.request), pipeline, seconds, seed)
         self._require_answers(side, load)
@@ -206,14 +209,26 @@ class MemoryRow:
         return samples
 
     def _once(self, variant: Variant, bench: Bench) -> dict[str, float]:
-        side = self.ours if variant.name == OURS else self.redis
+        side = side_of(self, variant.name)
         with running(variant, "everysec", bench.server_core) as server:
             time.sleep(0.2)
             before = server.resident_bytes
             owners = [Fill(bench.objects // PER_OWNER, self.owner)] if self.owner and variant.name == OURS else []
+            began = time.monotonic()
             fill(server, [*owners, Fill(bench.objects, side.request)], bench.loader)
+            seconds = time.monotonic() - began
             time.sleep(SETTLE_SECONDS)
-            return {"bytes": round((server.resident_bytes - before) / bench.objects, 1)}
+            after = server.resident_bytes
+            return {
+                "bytes": round((after - before) / bench.objects, 1),
+                "resident_mib": round(after / 2**20, 1),
+                "seconds": round(seconds, 2),
+            }
+
+
+def side_of(row: Row, name: str) -> Side:
+    """What the server of that name is asked."""
+    return row.ours if name == OURS else row.redis
 
 
 def fill(server: Server, parts: Sequence[Fill], loader: Loader) -> None:
@@ -242,8 +257,8 @@ def run_rows(
                     "note": row.note,
                     "waits_for_disk": isinstance(row, LoadRow) and row.fsync == "always",
                     "pipeline": case.pipeline,
-                    "floor": case.target.floor,
-                    "goal": case.target.goal,
+                    "floor": case.target.floor if case.target else None,
+                    "goal": case.target.goal if case.target else None,
                     "samples": row.measure(case, bench),
                 }
             )

@@ -16,6 +16,13 @@ from benchmarks.arithmetic import judge
 COLOURS = {"goal": "#2a7f4f", "floor": "#4878a8", "below": "#b8553d", "undecided": "#a0a0a0"}
 MARGIN = 1.15
 
+KINDS = (("load", "speed: Redis is 1, more is better"), ("memory", "memory: Redis is 1, less is better"))
+
+
+def shown(run: dict[str, Any]) -> list[tuple[list[dict[str, Any]], str]]:
+    """The panels: those results that are ratios to Redis with a target, and their titles."""
+    return [(found, title) for kind, title in KINDS if (found := [r for r in run["results"] if r["kind"] == kind])]
+
 
 def draw(run: dict[str, Any], target: Path) -> None:
     """Write the plot of `run` as SVG."""
@@ -23,13 +30,12 @@ def draw(run: dict[str, Any], target: Path) -> None:
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "benchmarks"  # the same run gives the same file
     pyplot: Any = importlib.import_module("matplotlib.pyplot")
-    kinds = [("load", "speed: Redis is 1, more is better"), ("memory", "memory: Redis is 1, less is better")]
-    shown = [(found, title) for kind, title in kinds if (found := [r for r in run["results"] if r["kind"] == kind])]
-    heights = [len(results) + 1.5 for results, _ in shown]
+    panels = shown(run)
+    heights = [len(results) + 1.5 for results, _ in panels]
     figure, axes = pyplot.subplots(
-        len(shown), 1, figsize=(9, 0.34 * sum(heights) + 1), height_ratios=heights, squeeze=False, layout="constrained"
+        len(panels), 1, figsize=(9, 0.34 * sum(heights) + 1), height_ratios=heights, squeeze=False, layout="constrained"
     )
-    for axis, (results, title) in zip(axes[:, 0], shown, strict=True):
+    for axis, (results, title) in zip(axes[:, 0], panels, strict=True):
         _draw_results(axis, results, title)
     marks = [pyplot.Rectangle((0, 0), 1, 1, color=colour) for colour in COLOURS.values()]
     words = ["goal reached", "floor reached", "below floor", "undecided: machine busy"]
@@ -41,12 +47,12 @@ def _draw_results(axis: Any, results: list[dict[str, Any]], title: str) -> None:
     greatest = 1.0
     for place, result in enumerate(results):
         verdict = judge(result)
-        shown = verdict.ratio
-        axis.barh(place, shown.median, height=0.6, color=COLOURS[verdict.reached])
-        axis.plot([shown.least, shown.greatest], [place, place], color="black", linewidth=1)
+        ratio = verdict.ratio
+        axis.barh(place, ratio.median, height=0.6, color=COLOURS[verdict.reached])
+        axis.plot([ratio.least, ratio.greatest], [place, place], color="black", linewidth=1)
         for name, style in (("floor", "--"), ("goal", "-")):
             axis.plot([result[name]] * 2, [place - 0.42, place + 0.42], color="black", linestyle=style, linewidth=1.2)
-        greatest = max(greatest, shown.greatest, result["goal"], result["floor"])
+        greatest = max(greatest, ratio.greatest, result["goal"], result["floor"])
     names = [r["ours"] + (f", P={r['pipeline']}" if r["pipeline"] else "") for r in results]
     axis.set_yticks(range(len(results)), names, fontsize=8)
     axis.set_xlim(0, greatest * MARGIN)

@@ -8,7 +8,21 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from benchmarks.arithmetic import OURS, REDIS, Spread, column, judge, loader_share, others_share, spread
+from benchmarks.arithmetic import (
+    OTHERS_SHARE_MAX,
+    OURS,
+    REDIS,
+    Spread,
+    Verdict,
+    column,
+    judge,
+    loader_share,
+    others_median,
+    others_share,
+    spread,
+    tally,
+)
+from benchmarks.paced import PACED_ROUNDS_MAX
 
 REACHED = {"goal": "goal reached", "floor": "floor reached", "below": "below floor", "undecided": "undecided"}
 
@@ -21,6 +35,10 @@ def markdown(run: dict[str, Any]) -> str:
     if loads:
         parts.append(_load_table(loads))
         parts.append(_latency_table(loads))
+    for kind, first in (("tail", "writes at a fixed rate"), ("stalls", "PING while there is")):
+        paced = [result for result in run["results"] if result["kind"] == kind]
+        if paced:
+            parts.append(paced_table(paced, first))
     if memory:
         parts.append(_memory_table(memory, run["settings"]["objects"]))
     if run["plausibility"]:
@@ -47,11 +65,22 @@ def _head(run: dict[str, Any]) -> str:
         f"{settings['connections']} connections",
         f"- load average {run['load_average'][0]} before and {run['load_average'][1]} after",
     ]
+    if any(result["kind"] in ("tail", "stalls") for result in run["results"]):
+        priority = "before every ordinary process" if settings["pacer_first"] else "without any priority"
+        lines.append(
+            f"- at a fixed rate: at most {PACED_ROUNDS_MAX} rounds of {settings['paced_seconds']:g} s; the pacer ran "
+            f"{priority} on its core"
+        )
     if others is not None:
         lines.append(
             f"- other processes used {others.median:.0%} of the machine during a measurement (median), "
             f"{others.greatest:.0%} at most"
         )
+    counts = tally(run["results"])
+    lines.append(
+        f"- of {sum(counts.values())} cases with targets {counts['goal']} reach their goal, {counts['floor']} their "
+        f"floor, {counts['below']} are below it, and {counts['undecided']} are undecided"
+    )
     return "\n".join(lines)
 
 
@@ -63,7 +92,7 @@ def _load_table(results: list[dict[str, Any]]) -> str:
         assert verdict.cpu_ratio is not None
         rows.append(
             [
-                f"{result['ours']} against {result['redis']}" if result["ours"] != result["redis"] else result["ours"],
+                _titles(result),
                 str(result["pipeline"]),
                 *(_rate(column(result, server, "rate")) for server in (OURS, REDIS)),
                 *(f"{statistics.median(column(result, server, 'cpu_us')):.2f}" for server in (OURS, REDIS)),
@@ -72,18 +101,19 @@ def _load_table(results: list[dict[str, Any]]) -> str:
                 _ratio(verdict.cpu_ratio),
                 verdict.decided_by,
                 f"{result['floor']} / {result['goal']}",
-                f"**{verdict.ratio.median:.2f}**, {REACHED[verdict.reached]}",
+                _outcome(verdict),
+                _away(verdict),
             ]
         )
     head = ["workload", "pipeline", "amemdb, 1,000/s", "Redis, 1,000/s", "amemdb, CPU µs", "Redis, CPU µs"]
-    head += ["load program", "throughput ratio", "CPU ratio", "decides", "floor / goal", "result"]
+    head += ["load program", "throughput ratio", "CPU ratio", "decides", "floor / goal", "result", "goal is away"]
     return _table(head, rows)
 
 
 def _latency_table(results: list[dict[str, Any]]) -> str:
     rows = [
         [
-            f"{result['ours']} against {result['redis']}" if result["ours"] != result["redis"] else result["ours"],
+            _titles(result),
             str(result["pipeline"]),
             *(
                 f"{statistics.median(column(result, server, figure)) / 1e3:.2f}"
@@ -105,20 +135,74 @@ def _memory_table(results: list[dict[str, Any]], objects: int) -> str:
             [
                 f"{result['ours']} against {result['redis']}",
                 *(_bytes(column(result, server, "bytes")) for server in (OURS, REDIS)),
-                _ratio(verdict.ratio),
+                *(_figure(result, server, "resident_mib", 0) for server in (OURS, REDIS)),
+                *(_figure(result, server, "seconds", 1) for server in (OURS, REDIS)),
                 f"{result['floor']} / {result['goal']}",
-                f"**{verdict.ratio.median:.2f}**, {REACHED[verdict.reached]}",
+                _outcome(verdict),
+                _away(verdict),
             ]
         )
     head = [
         f"memory, {objects:,} objects",
         "amemdb, bytes each",
         "Redis, bytes each",
-        "ratio",
+        "amemdb resident, MiB",
+        "Redis resident, MiB",
+        "amemdb loaded in, s",
+        "Redis loaded in, s",
         "floor / goal",
         "result",
+        "goal is away",
     ]
     return _table(head, rows)
+
+
+def paced_table(results: list[dict[str, Any]], first: str) -> str:
+    """A line for each server, since what is compared is a whole distribution."""
+    rows = []
+    for result in results:
+        verdict = judge(result)
+        for server in (OURS, REDIS):
+            samples = result["samples"][server]
+            shown = [_milliseconds(result, server, figure) for figure in ("p50_us", "p99_us", "p999_us")]
+            greatest = max(sample["max_us"] for sample in samples) / 1e3
+            rows.append(
+                [
+                    f"{'amemdb' if server == OURS else 'Redis'}: {result['ours' if server == OURS else 'redis']}",
+                    _what_went_on(samples),
+                    *shown,
+                    f"{greatest:.2f}",
+                    _milliseconds(result, server, "late_p999_us"),
+                    f"{sum(sample['operations'] for sample in samples):,}",
+                    _paced_outcome(result, verdict) if server == OURS else "",
+                ]
+            )
+    head = [first, "meanwhile", "p50, ms", "p99, ms", "p99.9, ms", "greatest, ms", "pacer late p99.9, ms", "requests"]
+    return _table([*head, "result"], rows)
+
+
+def _what_went_on(samples: list[dict[str, float]]) -> str:
+    """What the table says happened during the measurement."""
+
+    def median(figure: str) -> float:
+        return statistics.median(sample[figure] for sample in samples)
+
+    if "flushes" in samples[0]:
+        return f"{median('rate'):,.0f}/s, {median('flushes'):.0f} disk flushes"
+    if "work_rate" not in samples[0]:
+        return "nothing"
+    return f"{median('work_operations'):,.0f} of them, half in {median('work_p50_us') / 1e3:.1f} ms"
+
+
+def _paced_outcome(result: dict[str, Any], verdict: Verdict) -> str:
+    if result["kind"] == "tail":
+        shown = verdict.ratio
+        busy = ", machine busy" if others_median(result) > OTHERS_SHARE_MAX else ""
+        return f"p99.9 to Redis's: **{shown.median:.2f}** ({shown.least:.2f}..{shown.greatest:.2f}){busy}"
+    away = f", goal {_away(verdict)} away" if _away(verdict) else ""
+    return (
+        f"**{verdict.ratio.median:.2f}** of {result['floor']:g} / {result['goal']:g}, {REACHED[verdict.reached]}{away}"
+    )
 
 
 def _plausibility_table(results: list[dict[str, Any]]) -> str:
@@ -135,6 +219,34 @@ def _plausibility_table(results: list[dict[str, Any]]) -> str:
     ]
     head = ["load programs compared", "pipeline", "ours, 1,000/s", "redis-benchmark, 1,000/s", "ours busy"]
     return _table([*head, "redis-benchmark busy"], rows)
+
+
+def _titles(result: dict[str, Any]) -> str:
+    return f"{result['ours']} against {result['redis']}" if result["ours"] != result["redis"] else str(result["ours"])
+
+
+def _outcome(verdict: Verdict) -> str:
+    shown = verdict.ratio
+    return f"**{shown.median:.2f}** ({shown.least:.2f}..{shown.greatest:.2f}), {REACHED[verdict.reached]}"
+
+
+def _away(verdict: Verdict) -> str:
+    """By which factor the goal is missed."""
+    assert verdict.away is not None
+    return "" if verdict.reached == "goal" else f"{verdict.away:.2f} ×"
+
+
+def _milliseconds(result: dict[str, Any], server: str, figure: str) -> str:
+    shown = spread([value / 1e3 for value in column(result, server, figure)])
+    return f"{shown.median:.2f} ({shown.least:.2f}..{shown.greatest:.2f})"
+
+
+def _figure(result: dict[str, Any], server: str, figure: str, digits: int) -> str:
+    """A median, or a dash for a run that has no such figure."""
+    samples = result["samples"][server]
+    if any(figure not in sample for sample in samples):
+        return "–"
+    return f"{statistics.median(column(result, server, figure)):.{digits}f}"
 
 
 def _rate(values: list[float]) -> str:

@@ -8,6 +8,7 @@ both, joined by `|`.
 from __future__ import annotations
 
 from benchmarks.measure import PER_OWNER, Fill, LoadRow, MemoryRow, Row, Side, Target
+from benchmarks.paced import Flood, StallRow, Steps, TailRow
 
 PLAIN = Target(0.9, 1.0)
 PIPELINED_WRITE = Target(1.2, 1.6)
@@ -17,6 +18,8 @@ WRITE = {1: PLAIN, 16: PIPELINED_WRITE}
 ALWAYS = {1: Target(0.9, 1.2)}
 MEMORY = Target(1.5, 1.1)
 """Of memory, less is better: at most the floor, at best the goal."""
+STALL = Target(5.0, 2.0)
+"""Milliseconds that the p99.9 of PING may take at most, and at best."""
 
 KEYS = "key:{any%10000}"
 SESSION = "s:{any%10000}"
@@ -28,6 +31,10 @@ TURNS_IN_LIST = Fill(40_000, "RPUSH s:{seq%2000} user|{text}")
 NOTE_SESSIONS = Fill(2_000, "AMEM.CONV.CREATE s:{seq}")
 NOTES = Fill(20_000, "AMEM.WORK.SET s:{seq%2000} k:{seq/2000} {text}")
 NOTES_IN_HASH = Fill(20_000, "HSET s:{seq%2000} k:{seq/2000} {text}")
+TURNS_BIG = 25_000
+TURNS_LONG = 100_000
+"""In a session that is dropped."""
+
 NOTE = "s:{any%2000} k:{any/2000%10}"
 
 OWNER = f"{{seq/{PER_OWNER}}}"
@@ -101,6 +108,79 @@ ROWS: list[Row] = [
         Side("RPUSH, fsync always", f"RPUSH {SESSION} user|{{text}}"),
         ALWAYS,
         fsync="always",
+    ),
+    TailRow("tailset", Side("SET", f"SET {KEYS} {{text}}"), Side("SET", f"SET {KEYS} {{text}}"), 5_000),
+    TailRow(
+        "tailappend",
+        Side("CONV.APPEND", f"AMEM.CONV.APPEND {SESSION} user {{text}}", (SESSIONS,)),
+        Side("RPUSH", f"RPUSH {SESSION} user|{{text}}"),
+        5_000,
+    ),
+    TailRow(
+        "tailbig",
+        Side("SET of 10 kB", "SET key:{any%5000} {text:10000}"),
+        Side("SET of 10 kB", "SET key:{any%5000} {text:10000}"),
+        2_000,
+        note="20 MB/s, so that forcing the log to disk takes its time",
+    ),
+    TailRow(
+        "tailsetalways",
+        Side("SET, fsync always", f"SET {KEYS} {{text}}"),
+        Side("SET, fsync always", f"SET {KEYS} {{text}}"),
+        2_000,
+        fsync="always",
+    ),
+    TailRow(
+        "tailappendalways",
+        Side("CONV.APPEND, fsync always", f"AMEM.CONV.APPEND {SESSION} user {{text}}", (SESSIONS,)),
+        Side("RPUSH, fsync always", f"RPUSH {SESSION} user|{{text}}"),
+        2_000,
+        fsync="always",
+    ),
+    StallRow("stallidle", Side("nothing", ""), Side("nothing", ""), None, STALL),
+    StallRow(
+        "stallreply",
+        Side(
+            "CONV.GET of 50 MB",
+            "AMEM.CONV.GET s:00000000",
+            (
+                Fill(1, f"AMEM.CONV.CREATE s:{{seq}} WINDOW {TURNS_BIG}"),
+                Fill(TURNS_BIG, "AMEM.CONV.APPEND s:00000000 user {text:2000}"),
+            ),
+        ),
+        Side("LRANGE 0 -1 of 50 MB", "LRANGE s:00000000 0 -1", (Fill(TURNS_BIG, "RPUSH s:00000000 user|{text:2000}"),)),
+        Flood(1, 1, answer_bytes=50_000_000),
+        STALL,
+        note=f"{TURNS_BIG:,} turns of 2,000 bytes, asked for again and again on one connection",
+    ),
+    StallRow(
+        "stalldrop",
+        Side(
+            "CONV.DROP of 100,000 turns",
+            "AMEM.CONV.DROP s:{seq}",
+            (
+                Fill(1, f"AMEM.CONV.CREATE s:{{seq}} WINDOW {TURNS_LONG}"),
+                Fill(TURNS_LONG, f"AMEM.CONV.APPEND s:{{seq/{TURNS_LONG}}} user {{text}}"),
+            ),
+        ),
+        Side(
+            "DEL of 100,000 elements", "DEL s:{seq}", (Fill(TURNS_LONG, f"RPUSH s:{{seq/{TURNS_LONG}}} user|{{text}}"),)
+        ),
+        Steps(0.5),
+        STALL,
+        note="a session every half second; all are filled before, which is not measured",
+    ),
+    StallRow(
+        "stallvectors",
+        Side(
+            "SEM.STORE of 1,536 numbers",
+            "AMEM.SEM.STORE a f:{any} {text} {vector:1536}",
+            (Fill(1, "AMEM.SEM.CREATE a 1536"),),
+        ),
+        Side("VADD of 1,536 numbers", "VADD v VALUES 1536 {vector:1536} f:{any}"),
+        Flood(4, 16, stores=True),
+        STALL,
+        note="decimal text at full speed, 4 connections, 16 in one write of each",
     ),
     MemoryRow(
         "memturn",

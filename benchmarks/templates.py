@@ -5,7 +5,8 @@
 
 Blanks part arguments and ` ; ` the commands of one operation. In braces:
 
-- `{text}`: `TEXT_BYTES` bytes of words; there are `TEXTS` different ones, used in turn;
+- `{text}`: `TEXT_BYTES` bytes of words, `{text:2000}` so many; there are `TEXTS` different ones, used in turn;
+- `{vector:1536}`: so many arguments, the numbers of a vector as decimal text; also `TEXTS` different ones;
 - `{any}`, `{seq}`: eight digits, of a random number and of the running number of the operation. `{any/D%M}` is that
   number divided by D, modulo M. All `{any}` of one operation are made of the same number, so the two commands above
   meet the same key.
@@ -16,12 +17,17 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
+from functools import cache
 
 DIGITS = 8
 TEXT_BYTES = 120
 TEXTS = 64
+NUMBER_BYTES = 9
+"""Of a vector's number, such as 0.1234567 and -0.123456."""
 
 _NUMBER = re.compile(r"\{(any|seq)(?:/(\d+))?(?:%(\d+))?\}")
+_TEXT = re.compile(r"\{text(?::(\d+))?\}")
+_VECTOR = re.compile(r"\{vector:(\d+)\}")
 _SOURCES = {"any": "r", "seq": "s"}
 _SAMPLE = (
     "the order was sent to a new address last week and customer asks when it will arrive because invoice shows "
@@ -57,32 +63,42 @@ class Templates:
         return len(self.requests[0])
 
 
-def texts() -> list[str]:
-    """The contents: `TEXTS` strings of `TEXT_BYTES` ASCII characters, the same in every run."""
+def texts(size: int = TEXT_BYTES) -> list[str]:
+    """The contents: `TEXTS` strings of `size` ASCII characters, the same in every run."""
     chance = random.Random(120)
-    return [" ".join(chance.choices(_SAMPLE.split(), k=TEXT_BYTES))[:TEXT_BYTES] for _ in range(TEXTS)]
+    return [" ".join(chance.choices(_SAMPLE.split(), k=size))[:size] for _ in range(TEXTS)]
 
 
+def vectors(dim: int) -> list[list[str]]:
+    """`TEXTS` vectors of `dim` numbers between -1 and 1, each of `NUMBER_BYTES` characters, the same in every run."""
+    chance = random.Random(dim)
+    return [[f"{chance.uniform(-1, 1):.8f}"[:NUMBER_BYTES] for _ in range(dim)] for _ in range(TEXTS)]
+
+
+@cache
 def templates(line: str) -> Templates:
     """The templates of a request line."""
-    contents = texts() if "{text}" in line else [""]
-    encoded = [_encode(line, text) for text in contents]
+    text, vector = _TEXT.search(line), _VECTOR.search(line)
+    contents = texts(int(text[1] or TEXT_BYTES)) if text else [""] * TEXTS
+    numbers = vectors(int(vector[1])) if vector else [[]] * TEXTS
+    variants = list(zip(contents, numbers, strict=True))[: None if text or vector else 1]
+    encoded = [_encode(line, *variant) for variant in variants]
     assert len({len(request) for request, _ in encoded}) == 1
     return Templates(tuple(request for request, _ in encoded), encoded[0][1], line.count(" ; ") + 1)
 
 
-def _encode(line: str, text: str) -> tuple[bytes, tuple[Field, ...]]:
+def _encode(line: str, text: str, numbers: list[str]) -> tuple[bytes, tuple[Field, ...]]:
     request = bytearray()
     fields: list[Field] = []
     for command in line.split(" ; "):
-        arguments = command.split()
+        arguments = _with_numbers(command.split(), numbers)
         request += b"*%d\r\n" % len(arguments)
         for argument in arguments:
-            value = _NUMBER.sub("0" * DIGITS, argument).replace("{text}", text).encode()
+            value = _TEXT.sub(text, _NUMBER.sub("0" * DIGITS, argument)).encode()
             request += b"$%d\r\n" % len(value)
             shift = len(request)
             for found in _NUMBER.finditer(argument):
-                assert "{text}" not in argument[: found.start()], "a number after a text has no fixed place"
+                assert not _TEXT.search(argument[: found.start()]), "a number after a text has no fixed place"
                 source, divisor, modulus = found.groups()
                 fields.append(
                     Field(shift + found.start(), _SOURCES[source], int(divisor or 1), int(modulus or 10**DIGITS))
@@ -90,3 +106,8 @@ def _encode(line: str, text: str) -> tuple[bytes, tuple[Field, ...]]:
                 shift -= len(found[0]) - DIGITS
             request += value + b"\r\n"
     return bytes(request), tuple(fields)
+
+
+def _with_numbers(arguments: list[str], numbers: list[str]) -> list[str]:
+    place = next((place for place, argument in enumerate(arguments) if _VECTOR.fullmatch(argument)), None)
+    return arguments if place is None else [*arguments[:place], *numbers, *arguments[place + 1 :]]

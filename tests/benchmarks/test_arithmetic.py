@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.arithmetic import Spread, judge, others_share, ratios, reached, spread
+from benchmarks.arithmetic import Spread, judge, others_share, ratios, reached, spread, tally
 
 
 def sample(rate: float, cpu_us: float, loader_share: float = 0.5, others: float = 0.0) -> dict[str, float]:
@@ -68,3 +68,42 @@ def test_what_others_took_is_over_all_loads():
     results = [load([sample(1, 1, others=0.1)], [sample(1, 1, others=0.3)])]
     assert others_share(results) == Spread(0.2, 0.1, 0.3)
     assert others_share([]) is None
+
+
+def paced(kind: str, ours_us: list[float], redis_us: list[float], late_us: float = 10, others: float = 0.0):
+    samples = {
+        name: [{"p999_us": value, "late_p999_us": late_us, "others": others} for value in values]
+        for name, values in (("amemdb", ours_us), ("redis", redis_us))
+    }
+    target = {"floor": 5.0, "goal": 2.0} if kind == "stalls" else {"floor": None, "goal": None}
+    return {"kind": kind, **target, "samples": samples}
+
+
+def test_a_tail_stands_beside_that_of_redis_and_nothing_is_asked_of_it():
+    verdict = judge(paced("tail", [300, 200, 400], [100, 100, 100]))
+    assert (verdict.ratio, verdict.reached, verdict.away) == (Spread(3.0, 2.0, 4.0), "", None)
+
+
+@pytest.mark.parametrize(("ours_ms", "want"), [(2.0, "goal"), (2.1, "floor"), (5.0, "floor"), (5.1, "below")])
+def test_of_a_stall_milliseconds_count_whatever_redis_does(ours_ms, want):
+    verdict = judge(paced("stalls", [ours_ms * 1e3], [90_000]))
+    assert (verdict.reached, verdict.ratio.median) == (want, ours_ms)
+
+
+@pytest.mark.parametrize("disturbed", [{"late_us": 1_001}, {"others": 0.11}])
+def test_a_stall_that_may_be_the_machines_is_not_held_against_the_server(disturbed):
+    assert judge(paced("stalls", [6_000], [100], **disturbed)).reached == "undecided"
+    assert judge(paced("stalls", [4_000], [100], **disturbed)).reached == "floor"
+
+
+def test_how_far_the_goal_is_is_a_factor_above_one_while_it_is_missed():
+    assert judge(load([sample(40, 10)], [sample(100, 5)])).away == 2.5
+    assert judge(load([sample(200, 10)], [sample(100, 5)])).away == 0.5
+    assert judge(paced("stalls", [8_000], [1])).away == 4.0
+    memory = {"amemdb": [{"bytes": 220}], "redis": [{"bytes": 100}]}
+    assert judge({"kind": "memory", "floor": 1.5, "goal": 1.1, "samples": memory}).away == 2.0
+
+
+def test_cases_with_targets_are_counted():
+    results = [load([sample(95, 10)], [sample(100, 5)]), paced("tail", [1], [1]), paced("stalls", [9_000], [1])]
+    assert tally(results) == {"goal": 0, "floor": 1, "below": 1, "undecided": 0}

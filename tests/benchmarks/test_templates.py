@@ -38,6 +38,24 @@ def test_texts_differ_and_have_one_length():
     assert all(b"$%d\r\n" % TEXT_BYTES in request for request in made.requests)
 
 
+def test_a_text_can_be_of_another_length():
+    made = templates("SET k {text:2000}")
+    assert len(set(made.requests)) == TEXTS
+    assert all(b"$2000\r\n" in request for request in made.requests)
+
+
+def test_a_vector_is_as_many_arguments_of_one_length():
+    made = templates("VADD v VALUES 20 {vector:20} f:{any}")
+    assert len(set(made.requests)) == len(made.requests) == TEXTS
+    assert len({len(request) for request in made.requests}) == 1
+    for request in made.requests:
+        arguments = request.split(b"\r\n")[2::2]
+        assert arguments[:4] == [b"VADD", b"v", b"VALUES", b"20"]
+        assert len(arguments) == 4 + 20 + 1
+        assert all(-1 < float(number) < 1 for number in arguments[4:24])
+        assert request[made.fields[0].offset :].startswith(b"00000000\r\n")
+
+
 def test_a_number_behind_a_text_is_refused_since_it_has_no_place():
     with pytest.raises(AssertionError, match="fixed place"):
         templates("SET k {text}{seq}")
