@@ -4,6 +4,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUNS := .venv/.runs
 READY := .venv/.ready
+BUILT := .venv/.built
+
+# What the compiled twins are made of.
+NATIVE := setup.py $(shell find amemdb -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
+SAY_WHY = $(BIN)/python -c 'import sys; from amemdb import native; native.ENABLED or sys.exit(f"$(1): {native.MISSING}")'
 
 .PHONY: help serve test lint format generate soak bench demo docs clean
 
@@ -19,11 +24,18 @@ help:
 	@echo 'make docs       make the site of the documentation in build/site'
 	@echo 'make clean      remove .venv and what tools left'
 
-serve: $(RUNS)
+serve: $(BUILT)
 	@exec $(BIN)/amemdb serve $(ARGS)
 
-test: $(READY)
-	$(BIN)/pytest -n auto --dist worksteal $(ARGS)
+PYTEST := $(BIN)/pytest -n auto --dist worksteal
+
+# Twice: on native code, and what has to do with it once more on the plain-Python reference.
+test: $(READY) $(BUILT)
+	$(PYTEST) $(ARGS)
+	@if $(call SAY_WHY,tested on the plain-Python reference only); then \
+	  echo 'and once more on the plain-Python reference'; \
+	  AMEMDB_NATIVE=0 $(PYTEST) --reference $(ARGS) || [ $$? -eq 5 ]; \
+	fi  # 5: of what ARGS names nothing has to do with it
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -43,13 +55,13 @@ generate: $(READY)
 SOAK_SECONDS ?= 600
 SOAK_SEQUENCES ?= 10000
 
-soak: $(READY)
+soak: $(READY) $(BUILT)
 	SOAK_SEQUENCES=$(SOAK_SEQUENCES) $(BIN)/pytest -n auto --dist worksteal -m soak --soak $(SOAK_SECONDS) $(ARGS)
 
-bench: $(READY)
+bench: $(READY) $(BUILT)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-demo: $(RUNS)
+demo: $(BUILT)
 	@$(BIN)/python -m demo
 
 docs: $(READY)
@@ -63,13 +75,28 @@ $(RUNS): pyproject.toml
 	@echo 'installing into .venv, this once: some seconds to a minute'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	@touch $(RUNS)
+	@touch $(RUNS) $(BUILT)
+	@$(call SAY_WHY,warning: the server will be several times slower than with native code) || true
 
+# Native code that has changed since. pip builds it as well, but all of it and with tools that it fetches again.
+$(BUILT): $(RUNS) $(NATIVE)
+	@if [ -n "$$(find $(RUNS) $(NATIVE) -newer $(BUILT) 2>&1)" ]; then \
+	  echo 'building native code again'; \
+	  if $(BIN)/python -c 'import Cython, setuptools' 2>/dev/null; \
+	  then $(BIN)/python setup.py --quiet build_ext --inplace; \
+	  else $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .; fi; \
+	fi
+	@touch $(BUILT)
+
+# The list is taken from pyproject.toml, as an install of '.[dev]' would build the package again.
 $(READY): $(RUNS)
 	@echo 'installing what developers need, this once: half a minute to a few minutes'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -c 'import tomllib; \
+	print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' > .venv/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement .venv/dev.txt
 	@touch $(READY)
 
 clean:
 	rm -rf .venv .venv-bench benchmarks/results build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find amemdb \( -name '*.so' -o -name '_built_from.txt' \) -delete

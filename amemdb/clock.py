@@ -7,18 +7,23 @@ internal: durations, idle times, uptime, back-off.
 
 Everything below the server takes time as an argument, which is what makes replay, followers and the
 simulator agree.
+
+The compiled twin is `_clock.pyx`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from amemdb import native
 
 HOLD_MS = 60_000
 """A step back of the wall clock up to this is ridden out, a larger one is followed."""
 
 
-class Clock:
+class PlainClock:
     """Wall and monotonic time. `wall_ns` and `monotonic_ns` are the sources, replaceable in tests."""
 
     def __init__(
@@ -62,3 +67,9 @@ class Clock:
     def _report(self, jump_ms: int) -> None:
         if self._on_jump is not None:
             self._on_jump(jump_ms)
+
+
+if TYPE_CHECKING or not native.ENABLED:
+    Clock = PlainClock
+else:
+    from amemdb._clock import Clock as Clock

@@ -27,7 +27,7 @@ from amemdb.setting import Choice, Folder, Integer, Kind, Setting, Size, Switch,
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 ENVIRONMENT_PREFIX = "AMEMDB_"
-NOT_SETTINGS = frozenset({"AMEMDB_CONFIG", "AMEMDB_URL"})
+NOT_SETTINGS = frozenset({"AMEMDB_CONFIG", "AMEMDB_NATIVE", "AMEMDB_URL"})
 """Variables that the command line reads itself: the file of settings, and the server that `import` talks to."""
 
 SETTINGS: tuple[Setting, ...] = (
@@ -84,6 +84,21 @@ SETTINGS: tuple[Setting, ...] = (
         8 * MIB,
         "Disk space kept allocated ahead of the log; without it writes are refused.",
         "bytes",
+    ),
+    Setting(
+        "maxmemory",
+        Size(),
+        0,
+        "Memory in use beyond which writes that add data are refused; 0 for no limit.",
+        "bytes",
+        changeable=True,
+    ),
+    Setting(
+        "maxmemory-policy",
+        Choice(("noeviction",)),
+        "noeviction",
+        "What happens at maxmemory: nothing is evicted, writes that add data are refused.",
+        changeable=True,
     ),
     Setting("search-threads", Integer(1, 256), 2, "Threads for vector searches that would hold others up."),
     Setting(

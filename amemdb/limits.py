@@ -17,8 +17,13 @@ REPLY_ELEMENTS_MAX = 1024 * 1024
 """Most elements in one array of a reply: published clients refuse more."""
 REPLY_BYTES_MAX = BULK_BYTES_MAX
 """Most bytes of values that one MGET or one transaction may answer."""
-PATTERN_BYTES_MAX = 32 * 1024
-"""Longest glob pattern with wildcards."""
+PATTERN_BYTES_MAX = 4096
+"""Longest glob pattern with wildcards: to read one takes up to two microseconds a byte."""
+CONFIG_PATTERNS_MAX = 64
+CONFIG_PATTERNS_BYTES_MAX = 4096
+"""Most patterns of one CONFIG GET, and most bytes of all of them."""
+INFO_SECTIONS_MAX = 64
+"""Most sections that one INFO may name."""
 ERROR_ARG_BYTES_MAX = 128
 """How much of an argument an error line may echo."""
 

@@ -162,7 +162,8 @@ class Choice(Kind):
 
     @property
     def expected(self) -> str:
-        return f"{', '.join(self.words[:-1])} or {self.words[-1]}"
+        *others, last = self.words
+        return f"{', '.join(others)} or {last}" if others else last
 
     @property
     def metavar(self) -> str:

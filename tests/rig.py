@@ -18,7 +18,8 @@ import msgpack
 
 from amemdb.commands.session import Session
 from amemdb.config import Config
-from amemdb.engine.engine import Engine, Pending
+from amemdb.engine.answers import Parts, Pending
+from amemdb.engine.engine import Engine
 from amemdb.engine.state import ServerState
 from amemdb.stores.records import object_of
 from amemdb.stores.stores import Stores
@@ -33,21 +34,27 @@ class MemoryLog:
         self.frames: list[bytes] = []
         self.offset = 0
         self.gates_reads = False
-        self.room = 1 << 40
+        self.frame_bytes_max = 1 << 40
         """Largest frame that it takes."""
         self.asked = 0
         """Largest frame that the request, or tick, has asked room for."""
         self.unreadable: str | None = None
 
-    def append(self, frame: bytes) -> None:
+    def append(self, frame: bytes, count: int = 1) -> None:
         """Take one frame, for which room must have been asked."""
+        assert count == 1, "a request has one frame"
         assert len(frame) <= self.asked, f"a frame of {len(frame)} bytes, but room for {self.asked} was asked for"
         self.frames.append(frame)
         self.offset += len(frame)
 
+    @property
+    def room(self) -> int:
+        """What has been granted."""
+        return self.asked
+
     def refuse_write(self, count_bytes: int) -> str | None:
         """Why a frame of that size cannot be taken."""
-        if count_bytes > self.room:
+        if count_bytes > self.frame_bytes_max:
             return "no space left"
         self.asked = max(self.asked, count_bytes)
         return None
@@ -55,6 +62,11 @@ class MemoryLog:
     def refuse_read(self) -> str | None:
         """Why nothing can be read."""
         return self.unreadable
+
+
+def request(argv: Sequence[bytes]) -> bytes:
+    """The bytes of a request."""
+    return b"*%d\r\n" % len(argv) + b"".join([b"$%d\r\n%b\r\n" % (len(token), token) for token in argv])
 
 
 class Rig:
@@ -88,10 +100,15 @@ class Rig:
     def raw(self, *argv: bytes, session: Session | None = None) -> bytes:
         """The bytes of the reply."""
         self.log.asked = 0
-        answer = self.engine.execute(session or self.session, list(argv), self.now_ms)
+        session = session or self.session
+        if self.engine.hot is not None:
+            reply: bytes | None = self.engine.hot.request(session, request(argv), self.now_ms)
+            if reply is not None:
+                return reply
+        answer = self.engine.execute(session, list(argv), self.now_ms)
         while isinstance(answer, Pending):
             answer = self.engine.resume(answer, answer.work(), self.now_ms)
-        return answer
+        return answer.whole() if isinstance(answer, Parts) else answer
 
     def connect(self) -> Session:
         """A further connection's session, to be given as `session`."""

@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from amemdb import native
 from amemdb.cli.connection import is_loopback
 from amemdb.cli.findings import Finding
 from amemdb.cli.showing import size
@@ -39,6 +40,7 @@ def of_machine() -> Iterator[Finding]:
     if sys.flags.optimize:
         yield Finding("warn", "Python", "runs with -O, which takes the server's own checks away", "start it without -O")
     yield from _libraries()
+    yield _native()
     yield _blas_threads()
     yield _open_files()
     yield from _memory()
@@ -56,6 +58,15 @@ def _libraries() -> Iterator[Finding]:
         yield Finding("fail", "libraries", f"missing: {', '.join(missing)}", "install amemdb again: pip install amemdb")
     else:
         yield Finding("ok", "libraries", ", ".join(found))
+
+
+def _native() -> Finding:
+    if native.ENABLED:
+        return Finding("ok", "native code", "built")
+    if native.DECLINED:
+        return Finding("ok", "native code", "not asked for: AMEMDB_NATIVE=0 is set")
+    do = "install a C compiler and Python's headers, then amemdb again"
+    return Finding("warn", "native code", f"{native.MISSING}: everything works, several times slower", do)
 
 
 def _blas_threads() -> Finding:

@@ -25,6 +25,7 @@ from amemdb.cli.showing import console, duration, readable, size
 WALK_MAX = 20_000
 """Up to so many objects what is in them is counted as well: that takes a few milliseconds of the server."""
 COMMANDS_SHOWN = 5
+NATIVE = {"yes": "in use", "no": "not in use"}
 STYLES = {"ok": "dim", "warn": "yellow", "fail": "bold red"}
 STORES = {
     "conversation_sessions": ("sessions", "conversation_turns", "turns"),
@@ -124,6 +125,7 @@ def _load(state: dict[str, Any]) -> Table:
             ("loop lag", f"{lag_us / 1000:.1f} ms now, {worst_us / 1000:.1f} ms at worst"),
             ("errors", f"{state.get('total_error_replies', 0):,} refused commands"),
             ("slow", f"{state.get('slowlog_len', 0)} in SLOWLOG"),
+            ("native code", NATIVE.get(str(state.get("amemdb_native")), "?")),
         ]
     )  # fmt: skip
 
@@ -133,7 +135,9 @@ def _memory(state: dict[str, Any]) -> Table:
     waiting = int(state.get("log_undurable_bytes", 0))
     return _grid(
         [
-            ("in use", f"{size(state.get('used_memory_rss', 0))}, at most {size(state.get('used_memory_peak', 0))}"),
+            ("in use", f"{size(state.get('used_memory', 0))}, at most {size(state.get('used_memory_peak', 0))}"),
+            ("resident", size(state.get("used_memory_rss", 0))),
+            ("maxmemory", size(int(state.get("maxmemory", 0))) if state.get("maxmemory") else "no limit"),
             ("log", f"{size(state.get('log_offset', 0))} written, {_files(int(state.get('log_segments', 0)))}"),
             ("fsync", f"{state.get('log_policy', '?')}, {size(waiting)} not yet on disk"),
             ("writes", readable(f"REFUSED: {error}") if error else "taken"),

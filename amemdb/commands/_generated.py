@@ -13,6 +13,7 @@ from amemdb.commands import episodic
 from amemdb.commands import expiry
 from amemdb.commands import introspection
 from amemdb.commands import keys
+from amemdb.commands import memory
 from amemdb.commands import search
 from amemdb.commands import semantic
 from amemdb.commands import server
@@ -1190,6 +1191,62 @@ def run_command_help(ctx: Context, argv: list[bytes]) -> Any:
     return introspection.command_help(ctx)
 
 
+def run_memory_usage(ctx: Context, argv: list[bytes]) -> Any:
+    name_ = argv[2]
+    at = 3
+    samples_ = None
+    session_ = False
+    namespace_ = False
+    events_ = False
+    summary_ = False
+    group_kind = False
+    argc = len(argv)
+    while at < argc:
+        word = argv[at].upper()
+        if word == b'SAMPLES':
+            if samples_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            samples_ = integer(argv[at + 1], 'samples', 0, 9223372036854775807)
+            at += 2
+        elif word == b'SESSION':
+            if group_kind:
+                repeated_option(argv[at])
+            group_kind = True
+            session_ = True
+            at += 1
+        elif word == b'NAMESPACE':
+            if group_kind:
+                repeated_option(argv[at])
+            group_kind = True
+            namespace_ = True
+            at += 1
+        elif word == b'EVENTS':
+            if group_kind:
+                repeated_option(argv[at])
+            group_kind = True
+            events_ = True
+            at += 1
+        elif word == b'SUMMARY':
+            if group_kind:
+                repeated_option(argv[at])
+            group_kind = True
+            summary_ = True
+            at += 1
+        else:
+            unknown_option(argv[at], ', expected SAMPLES, SESSION, NAMESPACE, EVENTS or SUMMARY')
+    return memory.memory_usage(ctx, name_, samples_, session_, namespace_, events_, summary_)
+
+
+def run_memory_stats(ctx: Context, argv: list[bytes]) -> Any:
+    return memory.memory_stats(ctx)
+
+
+def run_memory_help(ctx: Context, argv: list[bytes]) -> Any:
+    return memory.memory_help(ctx)
+
+
 def run_amem_sem_create(ctx: Context, argv: list[bytes]) -> Any:
     agent_ = argv[1]
     if not 0 < len(agent_) <= 1024:
@@ -1730,6 +1787,9 @@ RUN: dict[str, Callable[[Context, list[bytes]], Any]] = {
     'COMMAND|LIST': run_command_list,
     'COMMAND|GETKEYS': run_command_getkeys,
     'COMMAND|HELP': run_command_help,
+    'MEMORY|USAGE': run_memory_usage,
+    'MEMORY|STATS': run_memory_stats,
+    'MEMORY|HELP': run_memory_help,
     'AMEM.SEM.CREATE': run_amem_sem_create,
     'AMEM.SEM.STORE': run_amem_sem_store,
     'AMEM.SEM.RECALL': run_amem_sem_recall,

@@ -38,7 +38,7 @@ _WORD_BYTES = bytes(range(33, 127))
     reply=OneOf(),
     family=FAMILY,
     summary="PONG, or the message given.",
-    flags=("loading",),
+    flags=("loading", "native"),
 )
 def ping(ctx: Context, messages: list[bytes]) -> str | bytes:
     """Shows that the connection works."""

@@ -9,7 +9,7 @@ needs to decide must be checked before the first `emit`: after it, a refusal is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from random import Random
 from typing import Any, Protocol
 
@@ -26,6 +26,8 @@ class Server(Protocol):
     random: Random
     sessions: dict[int, Session]
     shutdown_requested: bool
+    conv_window: int
+    """The setting of that name: the window of a session that is made without one."""
     monotonic_ns: Callable[[], int]
     sleep: Callable[[float], None]
     """Stop everything for some seconds (DEBUG SLEEP)."""
@@ -56,6 +58,9 @@ class Server(Protocol):
     def info(self, sections: list[str], stores: Stores, now_ms: int) -> str:
         """The text of INFO."""
 
+    def memory_report(self) -> Any:
+        """What all takes in memory: an `amemdb.engine.memory.Report`."""
+
     def reset_statistics(self) -> None:
         """CONFIG RESETSTAT."""
 
@@ -78,8 +83,9 @@ class Server(Protocol):
 class Deferred:
     """A handler's answer that takes long: `work` runs off the event loop, then `finish` on it.
 
-    `work()` must not touch the stores beyond what it was given. `finish(ctx, result)` returns the value, or another
-    `Deferred`. Inside a transaction both run at once.
+    `work()` must not touch the stores beyond what it was given, and may not raise: a refusal that it comes to is
+    returned, for `finish` to raise. `finish(ctx, result)` returns the value, or another `Deferred`. Inside a
+    transaction both run at once.
     """
 
     __slots__ = ("finish", "work")
@@ -87,6 +93,34 @@ class Deferred:
     def __init__(self, work: Callable[[], Any], finish: Callable[[Context, Any], Any]) -> None:
         self.work = work
         self.finish = finish
+
+
+class Sliced:
+    """A handler's answer that takes long on the event loop: done in steps, with others served in between.
+
+    `steps` yields now and then (every few tenths of a millisecond of work) and at its end returns the value. It is
+    the answer of a read: it emits nothing. The stores may be another's from one step to the next, and the context
+    tells session and time of this command again at each. Inside a transaction it runs to its end at once.
+    """
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, steps: Generator[None, None, Any]) -> None:
+        self._steps = steps
+
+    def advance(self, is_over: Callable[[], bool]) -> Any:
+        """The value; or this object itself, once `is_over` says that the slice is."""
+        try:
+            while True:
+                next(self._steps)
+                if is_over():
+                    return self
+        except StopIteration as end:
+            return end.value
+
+    def run(self) -> Any:
+        """The value."""
+        return self.advance(lambda: False)
 
 
 class Context:
@@ -106,6 +140,11 @@ class Context:
         """Apply `record` and put it in the frame."""
         self.frame.append(record)
         self.stores.apply(record)
+
+    def emit_all(self, batch: list[Record]) -> None:
+        """`emit` for each of many records, in order."""
+        self.frame += batch
+        self.stores.apply_all(batch)
 
     def require_room(self, count_bytes: int) -> None:
         """Refuse now if the log could not take `count_bytes`.

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from amemdb.commands.context import Context
+from amemdb.commands.context import Context, Sliced
 from amemdb.commands.declare import Bytes, Expiry, Id, Integer, Json, Name, Option, Role, TimeMs, command
 from amemdb.commands.scanning import SCAN, page
-from amemdb.commands.tokens import newest_within
+from amemdb.commands.turns import TURNS, answer
 from amemdb.errors import CommandError
 from amemdb.limits import NO_EXPIRY, WINDOW_MAX
-from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, ArrayOf, Labelled
+from amemdb.protocol.reply import INTEGER, OK, SCAN_PAGE, Labelled
 from amemdb.stores import records
-from amemdb.stores.conversation import Conversation
 
 FAMILY = "amem-conv"
 SESSION = Name("session")
-TURNS = ArrayOf(Labelled(role=BULK, content=BULK, seq=INTEGER, at=INTEGER, id=BULK, meta=BULK))
 
 
 def session_not_found() -> CommandError:
@@ -43,7 +41,7 @@ def conv_create(ctx: Context, session: bytes, window: int | None, expire_at_ms: 
         raise CommandError("session already exists")
     if conversation is None:
         ctx.conversation_to_write(session)
-        window = int(ctx.server.config_get("conv-window")) if window is None else window
+        window = ctx.server.conv_window if window is None else window
         ctx.emit((records.CONVERSATION_SET, session, window, expire_at_ms or NO_EXPIRY, ctx.now_ms, 0))
         return
     window = conversation.window if window is None else window
@@ -64,6 +62,7 @@ def conv_create(ctx: Context, session: bytes, window: int | None, expire_at_ms: 
     reply=OK,
     family=FAMILY,
     summary="Append a turn; the oldest goes when the window is full.",
+    flags=("native",),
 )
 def conv_append(
     ctx: Context,
@@ -92,10 +91,11 @@ def conv_append(
     family=FAMILY,
     summary="All turns in the window, oldest first.",
     cost="O(n) in the turns returned",
+    flags=("native",),
 )
-def conv_get(ctx: Context, session: bytes, with_meta: bool) -> list[tuple[Any, ...]]:
+def conv_get(ctx: Context, session: bytes, with_meta: bool) -> Any:
     """An unknown session is an empty one."""
-    return _turns(ctx, session, WINDOW_MAX, with_meta)
+    return conv_window(ctx, session, WINDOW_MAX, None, with_meta)
 
 
 @command(
@@ -109,15 +109,15 @@ def conv_get(ctx: Context, session: bytes, with_meta: bool) -> list[tuple[Any, .
     family=FAMILY,
     summary="The newest n turns, or the newest of them that fit a budget of tokens, oldest first.",
     cost="O(n) in the turns",
+    flags=("native",),
 )
-def conv_window(
-    ctx: Context, session: bytes, n: int, budget_tokens: int | None, with_meta: bool
-) -> list[tuple[Any, ...]]:
+def conv_window(ctx: Context, session: bytes, n: int, budget_tokens: int | None, with_meta: bool) -> Any:
     """Literally the newest n: a prompt builder drops orphan tool turns, this command does not.
 
     With `TOKENS` it stops before the first turn, from the newest back, that would go over the budget; none is cut.
     """
-    return _turns(ctx, session, n, with_meta, budget_tokens)
+    conversation = ctx.stores.conv.live(session, ctx.now_ms)
+    return [] if conversation is None else answer(conversation, n, budget_tokens, with_meta)
 
 
 @command(
@@ -128,6 +128,7 @@ def conv_window(
     family=FAMILY,
     summary="Drop every turn; session, window, expiry and notes stay.",
     cost="O(n) in the turns",
+    flags=("frees",),
 )
 def conv_clear(ctx: Context, session: bytes) -> int:
     """1 when the session existed."""
@@ -147,6 +148,7 @@ def conv_clear(ctx: Context, session: bytes) -> int:
     family=FAMILY,
     summary="End a session, its turns and its notes.",
     cost="O(n) in the turns and notes",
+    flags=("frees",),
 )
 def conv_drop(ctx: Context, session: bytes) -> int:
     """1 when the session existed."""
@@ -164,6 +166,7 @@ def conv_drop(ctx: Context, session: bytes) -> int:
     reply=INTEGER,
     family=FAMILY,
     summary="Set when a session ends, or that it does not.",
+    flags=("frees",),
 )
 def conv_expire(ctx: Context, session: bytes, expire_at_ms: int) -> int:
     """1 when the session existed."""
@@ -208,25 +211,11 @@ def conv_info(ctx: Context, session: bytes) -> tuple[int, ...]:
     summary="The names of sessions, page by page.",
     cost="O(n) in the page",
 )
-def conv_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> tuple[bytes, list[bytes]]:
+def conv_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> Sliced:
     """At most COUNT names a page; a session that stays throughout is returned."""
-    live = ctx.stores.conv.live
-    return page(ctx.stores.conv.names, cursor, pattern, count, lambda session: live(session, ctx.now_ms) is not None)
+    conv = ctx.stores.conv
 
+    def shown_of(names: list[bytes]) -> list[bytes]:
+        return [session for session in names if conv.live(session, ctx.now_ms) is not None]
 
-def _turns(
-    ctx: Context, session: bytes, count: int, with_meta: bool, budget_tokens: int | None = None
-) -> list[tuple[Any, ...]]:
-    conversation: Conversation | None = ctx.stores.conv.live(session, ctx.now_ms)
-    if conversation is None:
-        return []
-    turns = conversation.newest(count)
-    if budget_tokens is not None:
-        turns = turns[len(turns) - newest_within(turns, budget_tokens) :]
-    if not with_meta:
-        return [(role, content) for role, content, _, _, _ in turns]
-    first_seq = conversation.seq - len(turns) + 1
-    return [
-        (role, content, first_seq + index, at_ms, turn_id, meta)
-        for index, (role, content, at_ms, turn_id, meta) in enumerate(turns)
-    ]
+    return page(lambda: conv.names, cursor, pattern, count, shown_of)

@@ -402,9 +402,15 @@ class Spec:
         return list(dict.fromkeys([*names, self.family, "fast" if "fast" in self.flags else "slow"]))
 
     @property
+    def grows(self) -> bool:
+        """Whether it can make the data grow, so that it is refused beyond `maxmemory`."""
+        return self.access == "write" and "frees" not in self.flags
+
+    @property
     def command_flags(self) -> list[str]:
         """The flags that `COMMAND` tells; what is refused inside MULTI is `no_multi` to Redis."""
-        flags = {"read": ["readonly"], "write": ["write", "denyoom"], "admin": ["admin"]}.get(self.access, [])
+        flags = {"read": ["readonly"], "write": ["write"], "admin": ["admin"]}.get(self.access, [])
+        flags += ["denyoom"] if self.grows else []
         flags += [flag for flag in ("fast", "noscript", "loading", "no_auth", "blocking") if flag in self.flags]
         return [*flags, "no_multi"] if "refuse_multi" in self.flags else flags
 
@@ -434,7 +440,9 @@ def command(
     """Declare the handler below as the command `name` (`CONFIG|GET` for a subcommand).
 
     Flags: `no_auth` (allowed before login), `no_multi` (run at once, even inside MULTI), `loading` (allowed while
-    the data is being loaded), `fast`, `noscript`, `refuse_multi` (an error inside MULTI), `dangerous` (its category).
+    the data is being loaded), `fast`, `noscript`, `refuse_multi` (an error inside MULTI), `dangerous` (its category),
+    `frees` (a write that adds next to nothing to the data, and goes on when no more memory may be used),
+    `native` (its plain shape is also served by `amemdb.engine._hot`, by a function named like the handler).
     O(1) and O(log n) are `fast`.
     """
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
+from itertools import islice
 from typing import Any
 
-from amemdb.commands.context import Context
+from amemdb.commands.context import Context, Sliced
 from amemdb.commands.declare import Bytes, Id, Integer, Name, Option, TimeMs, command
 from amemdb.commands.scanning import SCAN, page
 from amemdb.errors import CommandError, printable
@@ -19,7 +20,7 @@ from amemdb.limits import (
     TTL_SECONDS_MAX,
 )
 from amemdb.protocol.numbers import parse_integer
-from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, ArrayOf, Labelled, TupleOf, check_elements
+from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, ArrayOf, Elements, Labelled, TupleOf, check_elements
 from amemdb.stores import records
 from amemdb.stores.episodic import EventLog
 from amemdb.stores.timeline import Event, Probe
@@ -28,7 +29,12 @@ FAMILY = "amem-epis"
 AGENT = Name("agent")
 TYPE = Name("type", entry=True)
 EVENT = {"timestamp": INTEGER, "type": BULK, "content": BULK, "metadata": BULK}
-EVENTS = ArrayOf(Labelled(**EVENT))
+EVENT_SHAPE = Labelled(**EVENT)
+EVENTS = ArrayOf(EVENT_SHAPE)
+EVENTS_AT_ONCE = 128
+"""Events that are looked at at once; more are looked at in slices."""
+
+Shown = list[tuple[Any, ...]]
 
 
 @command(
@@ -44,6 +50,7 @@ EVENTS = ArrayOf(Labelled(**EVENT))
     family=FAMILY,
     summary="Log an event; by the log's retention the oldest may go.",
     cost="O(log n)",
+    flags=("native",),
 )
 def epis_log(
     ctx: Context,
@@ -93,21 +100,38 @@ def epis_query(
     to_ms: int | None,
     limit: int | None,
     newest_first: bool,
-) -> list[tuple[Any, ...]]:
-    """Both bounds are included; events of equal time stand in order of arrival. The filters come before the limit."""
+) -> list[Any] | Sliced:
+    """Both bounds are included; events of equal time stand in order of arrival. The filters come before the limit.
+
+    Others are served while many are looked for: an event that stays is given, once.
+    """
     log = ctx.stores.epis.logs.get(agent)
     if log is None:
         return []
-    timeline = log.events if event_type is None else log.by_type.get(event_type)
-    if timeline is None:
-        return []
     low = (max(INT64_MIN if from_ms is None else from_ms, log.live_from_ms(ctx.now_ms)),)
     high = ((INT64_MAX if to_ms is None else to_ms) + 1,)
-    count_max = len(timeline) if limit is None else limit
-    if min(count_max, len(timeline)) > REPLY_ELEMENTS_MAX:
-        check_elements(min(count_max, timeline.count_between(low, high)), "LIMIT or AMEM.EPIS.PAGE")
-    events = timeline.newest_between(low, high, count_max)
-    return [_shown(event) for event in (reversed(events) if newest_first else events)]
+    count_max = len(log.events) if limit is None else min(limit, len(log.events))
+    if count_max > REPLY_ELEMENTS_MAX:
+        check_elements(min(count_max, log.count_between(event_type, low, high)), "LIMIT or AMEM.EPIS.PAGE")
+    return Sliced(_query(ctx, agent, event_type, low, high, count_max, newest_first))
+
+
+def _query(
+    ctx: Context, agent: bytes, event_type: bytes | None, low: Probe, high: Probe, count_max: int, newest_first: bool
+) -> Generator[None, None, Elements]:
+    """The events in steps, the newest first."""
+    shown = Elements(EVENT_SHAPE, ctx.session.resp3)
+    while (log := ctx.stores.epis.logs.get(agent)) is not None:
+        wanted = min(count_max - len(shown), EVENTS_AT_ONCE)
+        events = log.newest_between(event_type, low, high, wanted)
+        shown.add([_shown(event) for event in (reversed(events) if newest_first else events)])
+        if len(events) < wanted or len(shown) == count_max:
+            break
+        high = events[0][:2]
+        yield
+    if not newest_first:
+        shown.chunks.reverse()
+    return shown
 
 
 @command(
@@ -145,6 +169,7 @@ def _counts(log: EventLog | None, now_ms: int) -> tuple[int, int, int]:
     family=FAMILY,
     summary="Delete an agent's events; its retention stays.",
     cost="O(n) in the events",
+    flags=("frees",),
 )
 def epis_clear(ctx: Context, agent: bytes) -> int:
     """1 when the agent had events or a retention."""
@@ -166,6 +191,7 @@ def epis_clear(ctx: Context, agent: bytes) -> int:
     family=FAMILY,
     summary="Set how many events an agent keeps and for how many seconds; the reply is how many went at once.",
     cost="O(n) in the events that go",
+    flags=("frees",),
 )
 def epis_retain(ctx: Context, agent: bytes, maxlen: int | None, maxage_s: int | None) -> int:
     """Replaces the whole retention: what is not given no longer holds. It may be set before the first event."""
@@ -198,9 +224,7 @@ def epis_retain(ctx: Context, agent: bytes, maxlen: int | None, maxage_s: int | 
     summary=f"All events of an agent page by page, oldest first: at most COUNT ({EVENTS_PAGE_DEFAULT}) a page.",
     cost="O(log n), O(n) in the page",
 )
-def epis_page(
-    ctx: Context, agent: bytes, cursor: bytes, count: int | None, with_meta: bool
-) -> tuple[bytes, list[tuple[Any, ...]]]:
+def epis_page(ctx: Context, agent: bytes, cursor: bytes, count: int | None, with_meta: bool) -> Sliced:
     """Cursor 0 begins and says that nothing follows; any other is the place of the last event given.
 
     `WITHMETA` adds the `id`, nil for an event without one.
@@ -208,16 +232,8 @@ def epis_page(
     An event that stays is given once, whatever is logged or goes meanwhile; one that is logged before the cursor
     is not given. A page ends early when its events are large.
     """
-    low = _probe_behind(cursor)
-    log = ctx.stores.epis.logs.get(agent)
-    if log is None:
-        return b"0", []
-    following = log.events.oldest_from(max(low, (log.live_from_ms(ctx.now_ms),)))
-    events = list(_one_page(following, EVENTS_PAGE_DEFAULT if count is None else count))
-    shown = [_with_meta(event) if with_meta else _shown(event) for event in events]
-    if next(following, None) is None:
-        return b"0", shown
-    return b"%d-%d" % events[-1][:2], shown
+    count_max = EVENTS_PAGE_DEFAULT if count is None else count
+    return Sliced(_one_page(ctx, agent, _probe_behind(cursor), count_max, _with_meta if with_meta else _shown))
 
 
 @command(
@@ -229,9 +245,9 @@ def epis_page(
     summary="The agents that have events or a retention, page by page.",
     cost="O(n) in the page",
 )
-def epis_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> tuple[bytes, list[bytes]]:
+def epis_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> Sliced:
     """At most COUNT agents a page; one whose log stays throughout is returned."""
-    return page(ctx.stores.epis.names, cursor, pattern, count)
+    return page(lambda: ctx.stores.epis.names, cursor, pattern, count)
 
 
 def _shown(event: Event) -> tuple[Any, ...]:
@@ -257,11 +273,23 @@ def _probe_behind(cursor: bytes) -> Probe:
     return at_ms, seq + 1
 
 
-def _one_page(following: Iterator[Event], count_max: int) -> Iterator[Event]:
-    """The next events: at most `count_max`, and none once the page holds `EVENTS_PAGE_BYTES_MAX` bytes."""
+def _one_page(
+    ctx: Context, agent: bytes, low: Probe, count_max: int, show: Callable[[Event], tuple[Any, ...]]
+) -> Generator[None, None, tuple[bytes, Shown]]:
+    """The events from `low` on in steps: at most `count_max`, none once there are `EVENTS_PAGE_BYTES_MAX` bytes."""
+    shown: Shown = []
     room = EVENTS_PAGE_BYTES_MAX
-    for _, event in zip(range(count_max), following, strict=False):
-        yield event
-        room -= len(event[3]) + len(event[4] or b"")
-        if room <= 0:
-            return
+    while (log := ctx.stores.epis.logs.get(agent)) is not None:
+        count = 0
+        for event in islice(log.events.oldest_from(max(low, (log.live_from_ms(ctx.now_ms),))), EVENTS_AT_ONCE):
+            if len(shown) == count_max or room <= 0:
+                at_ms, seq = low
+                return b"%d-%d" % (at_ms, seq - 1), shown
+            shown.append(show(event))
+            room -= len(event[3]) + len(event[4] or b"")
+            low = (event[0], event[1] + 1)
+            count += 1
+        if count < EVENTS_AT_ONCE:
+            break
+        yield
+    return b"0", shown

@@ -52,6 +52,7 @@ def _expire(ctx: Context, key: bytes, expire_at_ms: int, nx: bool, xx: bool, gt:
     reply=INTEGER,
     family=FAMILY,
     summary="Have a key end in some seconds.",
+    flags=("frees",),
 )
 def expire(ctx: Context, key: bytes, expire_at_ms: int, nx: bool, xx: bool, gt: bool, lt: bool) -> int:
     """1 when it was set, 0 when the key is missing or a condition failed."""
@@ -67,6 +68,7 @@ def expire(ctx: Context, key: bytes, expire_at_ms: int, nx: bool, xx: bool, gt: 
     reply=INTEGER,
     family=FAMILY,
     summary="Have a key end in some milliseconds.",
+    flags=("frees",),
 )
 def pexpire(ctx: Context, key: bytes, expire_at_ms: int, nx: bool, xx: bool, gt: bool, lt: bool) -> int:
     """As EXPIRE."""
@@ -82,6 +84,7 @@ def pexpire(ctx: Context, key: bytes, expire_at_ms: int, nx: bool, xx: bool, gt:
     reply=INTEGER,
     family=FAMILY,
     summary="Have a key end at a Unix time in seconds.",
+    flags=("frees",),
 )
 def expireat(ctx: Context, key: bytes, expire_at_ms: int, nx: bool, xx: bool, gt: bool, lt: bool) -> int:
     """As EXPIRE."""
@@ -97,13 +100,16 @@ def expireat(ctx: Context, key: bytes, expire_at_ms: int, nx: bool, xx: bool, gt
     reply=INTEGER,
     family=FAMILY,
     summary="Have a key end at a Unix time in milliseconds.",
+    flags=("frees",),
 )
 def pexpireat(ctx: Context, key: bytes, expire_at_ms: int, nx: bool, xx: bool, gt: bool, lt: bool) -> int:
     """As EXPIRE."""
     return _expire(ctx, key, expire_at_ms, nx, xx, gt, lt)
 
 
-@command("PERSIST", KEY, access="write", reply=INTEGER, family=FAMILY, summary="Have a key never end.")
+@command(
+    "PERSIST", KEY, access="write", reply=INTEGER, family=FAMILY, summary="Have a key never end.", flags=("frees",)
+)
 def persist(ctx: Context, key: bytes) -> int:
     """1 when it had an expiry."""
     if not is_live(ctx, key):

@@ -180,10 +180,12 @@ def _expiry_branches(option: Expiry) -> list[list[str]]:
 
 
 def main() -> None:
-    """Load every family and write the file beside this one."""
+    """Load every family and write the file beside this one, and the table of the native commands."""
     import amemdb.commands.families  # noqa: F401  (declares everything)
+    from amemdb.commands import generate_native
 
     Path(__file__).with_name("_generated.py").write_text(generate(), encoding="ascii")
+    generate_native.PATH.write_text(generate_native.generate_native(), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -6,17 +6,19 @@ only FLUSHALL touches them.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from functools import partial
 from itertools import islice
 
-from amemdb.commands.context import Context
+from amemdb.commands.context import Context, Sliced
 from amemdb.commands.declare import Bytes, Integer, Key, Option, Rest, command
-from amemdb.commands.scanning import SCAN, page
+from amemdb.commands.scanning import SCAN, matching, page
 from amemdb.errors import CommandError
-from amemdb.limits import DATABASES
-from amemdb.protocol.glob import matcher
-from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, SIMPLE, ArrayOf, OneOf
+from amemdb.limits import DATABASES, INT64_MAX, NO_EXPIRY
+from amemdb.protocol.reply import BULK, INTEGER, OK, SCAN_PAGE, SIMPLE, ArrayOf, Elements, OneOf
 from amemdb.stores import records
-from amemdb.stores.keyspace import text_of, type_of
+from amemdb.stores.keyspace import Value, text_of, type_of
+from amemdb.stores.names import NameIndex
 
 FAMILY = "keyspace"
 KEY = Key("key")
@@ -41,6 +43,18 @@ def is_live(ctx: Context, key: bytes) -> bool:
     return ctx.stores.keys.live(ctx.session.db, key, ctx.now_ms) is not None
 
 
+def held_by(ctx: Context, keys: list[bytes]) -> list[Value | None]:
+    """What each of many keys holds, None for a missing one. Without a call a key, as one request may name a million."""
+    database = ctx.stores.keys.databases[ctx.session.db]
+    values: list[Value | None] = list(map(database.values.get, keys))
+    expires, now_ms = database.expires, ctx.now_ms
+    if not expires or expires.keys().isdisjoint(keys):
+        return values
+    return [
+        None if 0 < expires.get(key, NO_EXPIRY) <= now_ms else value for key, value in zip(keys, values, strict=True)
+    ]
+
+
 def no_such_key() -> CommandError:
     """The refusal of commands that cannot do without their key."""
     return CommandError("no such key")
@@ -49,17 +63,25 @@ def no_such_key() -> CommandError:
 # -- existence -------------------------------------------------------------------------------------
 
 
-@command("DEL", KEYS, access="write", reply=INTEGER, family=FAMILY, summary="Delete keys.", cost="O(n) in the keys")
+@command(
+    "DEL",
+    KEYS,
+    access="write",
+    reply=INTEGER,
+    family=FAMILY,
+    summary="Delete keys.",
+    cost="O(n) in the keys",
+    flags=("frees",),
+)
 def del_(ctx: Context, keys: list[bytes]) -> int:
     """How many of them existed."""
-    deleted = 0
-    for key in keys:
-        if is_live(ctx, key):
-            ctx.emit((records.KEY_DELETED, ctx.session.db, key))
-            deleted += 1
-        else:
-            drop_dead(ctx, key)
-    return deleted
+    db = ctx.session.db
+    held = ctx.stores.keys.databases[db].values
+    once = [key for key in dict.fromkeys(keys) if key in held]
+    lives = [value is not None for value in held_by(ctx, once)]
+    kinds = (records.KEY_EXPIRED, records.KEY_DELETED)
+    ctx.emit_all([(kinds[live], db, key) for key, live in zip(once, lives, strict=True)])
+    return sum(lives)
 
 
 @command(
@@ -70,6 +92,7 @@ def del_(ctx: Context, keys: list[bytes]) -> int:
     family=FAMILY,
     summary="Delete keys; the same as DEL.",
     cost="O(n) in the keys",
+    flags=("frees",),
 )
 def unlink(ctx: Context, keys: list[bytes]) -> int:
     """How many of them existed."""
@@ -87,7 +110,7 @@ def unlink(ctx: Context, keys: list[bytes]) -> int:
 )
 def exists(ctx: Context, keys: list[bytes]) -> int:
     """A key named twice counts twice."""
-    return sum(is_live(ctx, key) for key in keys)
+    return len(keys) - held_by(ctx, keys).count(None)
 
 
 @command(
@@ -136,10 +159,24 @@ def dbsize(ctx: Context) -> int:
     summary="All keys that match a pattern.",
     cost="O(n) in the keys of the database",
 )
-def keys_(ctx: Context, pattern: bytes) -> list[bytes]:
-    """In no particular order."""
-    matches = matcher(pattern)
-    return [key for key in ctx.stores.keys.databases[ctx.session.db].values if matches(key) and is_live(ctx, key)]
+def keys_(ctx: Context, pattern: bytes) -> Sliced:
+    """In no particular order. Others are served meanwhile: a key that stays throughout is given, once."""
+    return Sliced(_all_keys(ctx, pattern))
+
+
+def _all_keys(ctx: Context, pattern: bytes) -> Generator[None, None, Elements]:
+    _, found = yield from matching(partial(_names, ctx), 0, pattern, INT64_MAX, partial(_live_among, ctx))
+    return found
+
+
+def _names(ctx: Context) -> NameIndex:
+    return ctx.stores.keys.databases[ctx.session.db].names
+
+
+def _live_among(ctx: Context, names: list[bytes]) -> list[bytes]:
+    """Those of some names of the index whose time has not passed."""
+    expires, now_ms = ctx.stores.keys.databases[ctx.session.db].expires, ctx.now_ms
+    return [name for name in names if not 0 < expires.get(name, NO_EXPIRY) <= now_ms] if expires else names
 
 
 @command(
@@ -152,17 +189,18 @@ def keys_(ctx: Context, pattern: bytes) -> list[bytes]:
     summary="The keys of the database, page by page.",
     cost="O(n) in the page",
 )
-def scan(
-    ctx: Context, cursor: int, pattern: bytes | None, count: int | None, type: bytes | None
-) -> tuple[bytes, list[bytes]]:
+def scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None, type: bytes | None) -> Sliced:
     """At most COUNT names a page; a key that stays throughout is returned. An unknown type matches nothing."""
-    database = ctx.stores.keys.databases[ctx.session.db]
     wanted = None if type is None else type.lower()
 
-    def is_shown(key: bytes) -> bool:
-        return is_live(ctx, key) and (wanted is None or type_of(database.values[key]).encode() == wanted)
+    def shown_of(names: list[bytes]) -> list[bytes]:
+        names = _live_among(ctx, names)
+        if wanted is None:
+            return names
+        values = ctx.stores.keys.databases[ctx.session.db].values
+        return [name for name in names if type_of(values[name]).encode() == wanted]
 
-    return page(database.names, cursor, pattern, count, is_shown)
+    return page(partial(_names, ctx), cursor, pattern, count, shown_of)
 
 
 @command("RANDOMKEY", access="read", reply=BULK, family=FAMILY, summary="Some key of the database.")
@@ -195,6 +233,7 @@ def _carry(ctx: Context, source: bytes, db: int, destination: bytes) -> None:
     family=FAMILY,
     summary="Give a key another name, whatever that held.",
     cost="O(n) in the value's bytes",
+    flags=("frees",),
 )
 def rename(ctx: Context, key: bytes, new_key: bytes) -> None:
     """The expiry moves along."""
@@ -214,6 +253,7 @@ def rename(ctx: Context, key: bytes, new_key: bytes) -> None:
     family=FAMILY,
     summary="Give a key another name, if that is free.",
     cost="O(n) in the value's bytes",
+    flags=("frees",),
 )
 def renamenx(ctx: Context, key: bytes, new_key: bytes) -> int:
     """1 when it was renamed."""
@@ -264,6 +304,7 @@ def copy(ctx: Context, key: bytes, destination: bytes, db: int | None, replace: 
     family=FAMILY,
     summary="Delete every plain key of the database.",
     cost="O(n) in the keys",
+    flags=("frees",),
 )
 def flushdb(ctx: Context, in_background: bool, at_once: bool) -> None:
     """AMEM objects belong to no database and stay."""
@@ -279,6 +320,7 @@ def flushdb(ctx: Context, in_background: bool, at_once: bool) -> None:
     family=FAMILY,
     summary="Delete everything: all databases and all AMEM objects.",
     cost="O(n) in everything",
+    flags=("frees",),
 )
 def flushall(ctx: Context, in_background: bool, at_once: bool) -> None:
     """Nothing stays."""

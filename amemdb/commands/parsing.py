@@ -16,7 +16,7 @@ from amemdb.limits import (
     NAME_BYTES_MAX,
     TTL_SECONDS_MAX,
 )
-from amemdb.protocol.numbers import parse_float, parse_integer
+from amemdb.protocol.numbers import numbers_end, parse_float, parse_integer
 
 ROLES = {word: word for word in (b"system", b"user", b"assistant", b"tool")}
 
@@ -139,11 +139,8 @@ def vector_tokens(argv: list[bytes], start: int, words: frozenset[bytes]) -> tup
         if start + 1 == len(argv):
             raise CommandError("syntax error: FP32 needs the bytes of the vector")
         return argv[start + 1], start + 2
-    for index in range(start, len(argv)):
-        token = argv[index]
-        if token[:1] > b"9" and token.upper() in words:
-            return argv[start:index], index
-    return argv[start:], len(argv)
+    end = numbers_end(argv, start, words)
+    return argv[start:end], end
 
 
 def unknown_option(token: bytes, expected: str = "") -> NoReturn:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
-from amemdb.commands.context import Context, Deferred
+from amemdb.commands.context import Context, Deferred, Sliced
 from amemdb.commands.declare import (
     Bytes,
     Choice,
@@ -19,12 +20,12 @@ from amemdb.commands.declare import (
     command,
 )
 from amemdb.commands.scanning import SCAN, page
-from amemdb.commands.vectors import check_vector, vector_of
+from amemdb.commands.vectors import any_vector, components, is_long, read_off_loop, vector_of
 from amemdb.errors import CommandError
 from amemdb.index.exact import SLACK
 from amemdb.index.similarity import METRICS, Query, least_similarity
 from amemdb.limits import DIMENSION_MAX, META_BYTES_MAX, NO_EXPIRY, RECALL_K_MAX
-from amemdb.protocol.reply import BULK, COMPONENT, DOUBLE, INTEGER, NAMES, OK, SCAN_PAGE, ArrayOf, Labelled
+from amemdb.protocol.reply import BULK, COMPONENT, DOUBLE, INTEGER, NAMES, OK, SCAN_PAGE, ArrayOf, Elements, Labelled
 from amemdb.stores import records
 from amemdb.stores.semantic import Fact, Namespace
 
@@ -34,6 +35,8 @@ KEY = Name("key", entry=True)
 K = Integer("k", 0, RECALL_K_MAX)
 TOKENS = Vector("tokens")
 
+KEYS_AT_ONCE = 512
+"""Keys that are looked at at once; more are looked at in slices."""
 INLINE_FLOATS_MAX = 500_000
 """A search that reads more than this (a few hundred microseconds' worth) leaves the event loop."""
 
@@ -100,15 +103,20 @@ def sem_store(
     source: bytes | None,
     trust: bytes | None,
     meta: bytes | None,
-) -> None:
+) -> Any:
     """What is not given is absent afterwards, whatever the fact had before."""
     namespace = ctx.stores.sem.namespaces.get(agent)
     if namespace is None:
         raise memory_not_found()
-    vector = vector_of(tokens, namespace.dim, namespace.metric).tobytes()
+    read = partial(vector_of, tokens, namespace.dim, namespace.metric)
+    if is_long(tokens):
+        given = (expire_at_ms, source, trust, meta)
+        return read_off_loop(read, lambda ctx, vector: sem_store(ctx, agent, key, content, vector, *given))
+    vector = read()
     trusted = None if trust is None else int(trust == b"trusted")
     rest = (expire_at_ms or NO_EXPIRY, source, trusted, meta, ctx.now_ms)
     ctx.emit((records.FACT_STORED, agent, key, namespace.next_fact_id, content, vector, *rest))
+    return None
 
 
 @command(
@@ -151,6 +159,7 @@ def sem_recall(
     family=FAMILY,
     summary="Remove a fact: content, vector and index entry.",
     cost="O(d) in the dimension",
+    flags=("frees",),
 )
 def sem_forget(ctx: Context, agent: bytes, key: bytes) -> int:
     """1 when the fact existed."""
@@ -171,10 +180,23 @@ def sem_forget(ctx: Context, agent: bytes, key: bytes) -> int:
     summary="The keys of an agent's facts, in the order in which they were last written.",
     cost="O(n) in the facts",
 )
-def sem_list(ctx: Context, agent: bytes) -> list[bytes]:
-    """An unknown agent has none."""
+def sem_list(ctx: Context, agent: bytes) -> Sliced:
+    """An unknown agent has none. Others are served while a long list is made: a fact that stays is in it, once."""
+    return Sliced(_live_keys(ctx, agent))
+
+
+def _live_keys(ctx: Context, agent: bytes) -> Generator[None, None, Elements]:
+    """The keys that there are, then step by step those of them that are still alive."""
     namespace = ctx.stores.sem.namespaces.get(agent)
-    return [] if namespace is None else namespace.live_keys(ctx.now_ms)
+    keys = [] if namespace is None else list(namespace.facts)
+    live = Elements(BULK)
+    for begin in range(0, len(keys), KEYS_AT_ONCE):
+        if begin:
+            yield
+        namespace = ctx.stores.sem.namespaces.get(agent)
+        if namespace is not None:
+            live.add(namespace.live_among(keys[begin : begin + KEYS_AT_ONCE], ctx.now_ms))
+    return live
 
 
 @command(
@@ -226,6 +248,7 @@ def sem_info(ctx: Context, agent: bytes) -> tuple[Any, ...]:
     family=FAMILY,
     summary="End an agent's semantic memory with all its facts.",
     cost="O(n) in the facts",
+    flags=("frees",),
 )
 def sem_drop(ctx: Context, agent: bytes) -> int:
     """1 when there was one."""
@@ -244,9 +267,9 @@ def sem_drop(ctx: Context, agent: bytes) -> int:
     summary="The names of agents with a semantic memory, page by page.",
     cost="O(n) in the page",
 )
-def sem_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> tuple[bytes, list[bytes]]:
+def sem_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> Sliced:
     """At most COUNT names a page; one that stays throughout is returned."""
-    return page(ctx.stores.sem.names, cursor, pattern, count)
+    return page(lambda: ctx.stores.sem.names, cursor, pattern, count)
 
 
 # -- recall, shared with AMEM.SEARCH -----------------------------------------------------------------
@@ -274,13 +297,19 @@ class Recall:
     def begin(self, ctx: Context) -> Any:
         """Check everything, then search. An unknown agent has no facts, yet a malformed vector is refused."""
         namespace = ctx.stores.sem.namespaces.get(self._agent)
-        if namespace is None:
-            check_vector(self._tokens)
+        read = partial(any_vector, self._tokens)
+        if namespace is not None:
+            read = partial(vector_of, self._tokens, namespace.dim, namespace.metric)
+        if is_long(self._tokens):
+            return read_off_loop(read, self._begin_with)
+        vector = read()
+        if namespace is None or self._k == 0 or not namespace.facts:
             return self._answer([])
-        query = Query(namespace.metric, vector_of(self._tokens, namespace.dim, namespace.metric))
-        if self._k == 0 or not namespace.facts:
-            return self._answer([])
-        return self._search(ctx, namespace, query, SLACK)
+        return self._search(ctx, namespace, Query(namespace.metric, components(vector)), SLACK)
+
+    def _begin_with(self, ctx: Context, vector: bytes) -> Any:
+        self._tokens = vector
+        return self.begin(ctx)
 
     def _search(self, ctx: Context, namespace: Namespace, query: Query, slack: int) -> Any:
         minimum = least_similarity(self._threshold, namespace.metric)

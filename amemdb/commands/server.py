@@ -11,7 +11,7 @@ from amemdb.commands.context import Context, Deferred
 from amemdb.commands.declare import Bytes, Float, Rest, command
 from amemdb.commands.parsing import integer, repeated_option, unknown_option
 from amemdb.errors import CommandError, wrong_arity
-from amemdb.limits import INT64_MAX
+from amemdb.limits import CONFIG_PATTERNS_BYTES_MAX, CONFIG_PATTERNS_MAX, INFO_SECTIONS_MAX, INT64_MAX
 from amemdb.protocol.glob import matcher
 from amemdb.protocol.reply import BULK, INTEGER, NAMES, OK, RAW, SIMPLE, VERBATIM, ArrayOf, MapOf, TupleOf
 
@@ -72,6 +72,8 @@ DEBUG_HELP = [
 )
 def info(ctx: Context, sections: list[bytes]) -> str:
     """Sections by name in any case; `default`, `all` and `everything` stand for several, unknown ones for none."""
+    if len(sections) > INFO_SECTIONS_MAX:
+        raise CommandError(f"too many sections: at most {INFO_SECTIONS_MAX} can be asked for, got {len(sections)}")
     names = [section.lower().decode("ascii", "replace") for section in sections]
     return ctx.server.info(names, ctx.stores, ctx.now_ms)
 
@@ -104,6 +106,10 @@ def time(ctx: Context) -> list[bytes]:
 )
 def config_get(ctx: Context, patterns: list[bytes]) -> list[tuple[bytes, bytes]]:
     """Each setting once, in the order of the documentation."""
+    if len(patterns) > CONFIG_PATTERNS_MAX or sum(map(len, patterns)) > CONFIG_PATTERNS_BYTES_MAX:
+        raise CommandError(
+            f"too many patterns: at most {CONFIG_PATTERNS_MAX}, of {CONFIG_PATTERNS_BYTES_MAX} bytes together"
+        )
     chosen: set[str] = set()
     names = ctx.server.config_names()
     for pattern in dict.fromkeys(pattern.lower() for pattern in patterns):

@@ -1,19 +1,22 @@
 """What the server knows of one connection: protocol, database, login, transaction, names.
 
 Plain state, changed by connection and transaction commands and read by the engine's gates. Sockets, buffers and
-peers' addresses as objects are `amemdb.server`'s; here the address is text for CLIENT LIST.
+peers' addresses as objects are `amemdb.server`'s; here the address is text for CLIENT LIST. The compiled twin is
+`_session.pyx`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from amemdb import native
 
 Queued = tuple[Any, list[bytes]]
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class PlainSession:
     """One connection. Times are monotonic nanoseconds, offsets those of the log."""
 
     id: int
@@ -48,8 +51,19 @@ class Session:
     kill: bool = False
     """Set by CLIENT KILL; the server closes the connection."""
 
+    @property
+    def plain(self) -> bool:
+        """Whether a request is simply executed and answered: logged in, no transaction, replies wanted."""
+        return self.queue is None and self.authenticated and self.reply_mode == "on"
+
     def leave_transaction(self) -> None:
         """Forget queued commands; watches are given back by `commands.transactions`."""
         self.queue = None
         self.queue_broken = False
         self.queue_bytes = 0
+
+
+if TYPE_CHECKING or not native.ENABLED:
+    Session = PlainSession
+else:
+    from amemdb.commands._session import Session as Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amemdb.commands.context import Context
 from amemdb.commands.declare import Arg, Bytes, Integer, Key, KeyExpiry, Option, Rest, command
-from amemdb.commands.keys import drop_dead
+from amemdb.commands.keys import drop_dead, held_by
 from amemdb.errors import CommandError, wrong_type
 from amemdb.limits import BULK_BYTES_MAX, NO_EXPIRY, REPLY_BYTES_MAX
 from amemdb.protocol.reply import BULK, INTEGER, OK, ArrayOf, OneOf
@@ -59,6 +59,7 @@ def _set(ctx: Context, key: bytes, value: bytes, expire_at_ms: int = NO_EXPIRY) 
     reply=OneOf(ok=True),
     family=FAMILY,
     summary="Set a key, whatever it held.",
+    flags=("native",),
 )
 def set_(
     ctx: Context,
@@ -85,13 +86,21 @@ def set_(
     return old if get else True
 
 
-@command("GET", KEY, access="read", reply=BULK, family=FAMILY, summary="A key's value.")
+@command("GET", KEY, access="read", reply=BULK, family=FAMILY, summary="A key's value.", flags=("native",))
 def get(ctx: Context, key: bytes) -> bytes | None:
     """Nil for a missing key."""
     return string(ctx, key)
 
 
-@command("GETDEL", KEY, access="write", reply=BULK, family=FAMILY, summary="A key's value, which is deleted.")
+@command(
+    "GETDEL",
+    KEY,
+    access="write",
+    reply=BULK,
+    family=FAMILY,
+    summary="A key's value, which is deleted.",
+    flags=("frees",),
+)
 def getdel(ctx: Context, key: bytes) -> bytes | None:
     """Nil for a missing key."""
     value = string(ctx, key)
@@ -111,6 +120,7 @@ def getdel(ctx: Context, key: bytes) -> bytes | None:
     reply=BULK,
     family=FAMILY,
     summary="A key's value, and set when the key ends.",
+    flags=("frees",),
 )
 def getex(ctx: Context, key: bytes, expire_at_ms: int | None, persist: bool) -> bytes | None:
     """Without an option nothing is set. A time in the past deletes the key."""
@@ -188,14 +198,12 @@ def psetex(ctx: Context, key: bytes, expire_at_ms: int, value: bytes) -> None:
     summary="The values of several keys.",
     cost="O(n) in the keys",
 )
-def mget(ctx: Context, keys: list[bytes]) -> list[bytes | bytearray | None]:
+def mget(ctx: Context, keys: list[bytes]) -> list[bytes | None]:
     """Nil for a key that is missing or no string. One large key named many times may not exhaust the memory."""
-    live, db, now_ms = ctx.stores.keys.live, ctx.session.db, ctx.now_ms
-    found = [live(db, key, now_ms) for key in keys]
-    values = [value if isinstance(value, (bytes, bytearray)) else None for value in found]
-    if sum(len(value) for value in values if value is not None) > REPLY_BYTES_MAX:
+    values = [value if isinstance(value, (bytes, bytearray)) else None for value in held_by(ctx, keys)]
+    if sum(map(len, filter(None, values))) > REPLY_BYTES_MAX:
         raise CommandError(f"the answer is longer than {REPLY_BYTES_MAX} bytes; ask for fewer keys at once")
-    return values
+    return [bytes(value) if isinstance(value, bytearray) else value for value in values]  # a long reply is made later
 
 
 @command(
@@ -209,8 +217,9 @@ def mget(ctx: Context, keys: list[bytes]) -> list[bytes | bytearray | None]:
 )
 def mset(ctx: Context, pairs: list[bytes]) -> None:
     """Of a key given twice the last value stays."""
-    for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-        _set(ctx, key, value)
+    db = ctx.session.db
+    settings = zip(pairs[::2], pairs[1::2], strict=True)
+    ctx.emit_all([(records.KEY_SET, db, key, value, NO_EXPIRY) for key, value in settings])
 
 
 @command(
@@ -224,8 +233,8 @@ def mset(ctx: Context, pairs: list[bytes]) -> None:
 )
 def msetnx(ctx: Context, pairs: list[bytes]) -> int:
     """1 when all were set, 0 when none was."""
-    live, db, now_ms = ctx.stores.keys.live, ctx.session.db, ctx.now_ms
-    if any(live(db, key, now_ms) is not None for key in pairs[::2]):
+    keys = pairs[::2]
+    if held_by(ctx, keys).count(None) < len(keys):
         return 0
     mset(ctx, pairs)
     return 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amemdb.commands.context import Context
+from amemdb.commands.context import Context, Sliced
 from amemdb.commands.declare import Bytes, Integer, Name, Option, command
 from amemdb.commands.scanning import SCAN, page
 from amemdb.errors import CommandError
@@ -78,6 +78,7 @@ def summary_get(ctx: Context, agent: bytes) -> tuple[bytes, int, int] | None:
     reply=INTEGER,
     family=FAMILY,
     summary="Delete an agent's summary and its history.",
+    flags=("frees",),
 )
 def summary_drop(ctx: Context, agent: bytes) -> int:
     """1 when there was one. The next summary of the agent begins at version 1."""
@@ -133,9 +134,9 @@ def summary_history(ctx: Context, agent: bytes, count: int | None) -> list[tuple
     summary="The agents that have a summary, page by page.",
     cost="O(n) in the page",
 )
-def summary_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> tuple[bytes, list[bytes]]:
+def summary_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> Sliced:
     """At most COUNT agents a page; one whose summary stays throughout is returned."""
-    return page(ctx.stores.summary.names, cursor, pattern, count)
+    return page(lambda: ctx.stores.summary.names, cursor, pattern, count)
 
 
 def _version(ctx: Context, agent: bytes) -> int:

@@ -18,12 +18,14 @@ class Command:
     __slots__ = (
         "arity",
         "encode",
+        "grows",
         "immediate",
         "name",
         "no_auth",
         "read",
         "refuse_multi",
         "run",
+        "shape",
         "spec",
         "tells_of_data",
         "write",
@@ -34,8 +36,10 @@ class Command:
         self.run = run
         self.name = spec.name
         self.arity = spec.arity
+        self.shape = spec.reply
         self.encode = spec.reply.encode
         self.write = spec.access == "write"
+        self.grows = spec.grows
         self.read = spec.access == "read"
         self.tells_of_data = spec.access in ("read", "write") or "tells_of_data" in spec.flags
         self.no_auth = "no_auth" in spec.flags

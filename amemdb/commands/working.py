@@ -23,6 +23,7 @@ KEY = Name("key", entry=True)
     reply=OK,
     family=FAMILY,
     summary="Set a note of a session.",
+    flags=("native",),
 )
 def work_set(ctx: Context, session: bytes, key: bytes, value: bytes, expire_at_ms: int | None) -> None:
     """A note without TTL or PXAT lasts as long as its session."""
@@ -40,6 +41,7 @@ def work_set(ctx: Context, session: bytes, key: bytes, value: bytes, expire_at_m
     reply=BULK,
     family=FAMILY,
     summary="A note's value.",
+    flags=("native",),
 )
 def work_get(ctx: Context, session: bytes, key: bytes) -> bytes | None:
     """Nil for a missing note and, as HotKV's clients expect, for an empty value."""
@@ -57,6 +59,7 @@ def work_get(ctx: Context, session: bytes, key: bytes) -> bytes | None:
     reply=INTEGER,
     family=FAMILY,
     summary="Delete a note.",
+    flags=("frees",),
 )
 def work_del(ctx: Context, session: bytes, key: bytes) -> int:
     """1 when the note existed."""
@@ -76,6 +79,7 @@ def work_del(ctx: Context, session: bytes, key: bytes) -> int:
     family=FAMILY,
     summary="Delete every note of a session.",
     cost="O(n) in the notes",
+    flags=("frees",),
 )
 def work_clear(ctx: Context, session: bytes) -> int:
     """1 when the session had notes."""
@@ -141,7 +145,7 @@ def _live_items(ctx: Context, session: bytes) -> list[tuple[bytes, bytes]]:
 
 def _drop_dead(ctx: Context, session: bytes, key: bytes) -> bool:
     """Delete a note whose time has passed, as a record; whether there was one."""
-    note = ctx.stores.work.sessions.get(session, {}).get(key)
+    note = ctx.stores.work.get(session, key)
     if note is None or not 0 < note[1] <= ctx.now_ms:
         return False
     ctx.emit((records.NOTE_DELETED, session, key))

@@ -11,14 +11,16 @@ Only `CommandError` becomes a reply. Anything else that a handler raises is a bu
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgpack
 
-from amemdb.commands.context import Context, Deferred
+from amemdb import native
+from amemdb.commands.context import Context, Deferred, Sliced
 from amemdb.commands.session import Session
 from amemdb.commands.table import Command, find
 from amemdb.commands.transactions import unwatch_all
+from amemdb.engine.answers import Parts, Pending
 from amemdb.engine.expiry import removal_of
 from amemdb.engine.state import ServerState
 from amemdb.errors import CommandError, wrong_arity
@@ -27,12 +29,19 @@ from amemdb.protocol.reply import QUEUED_BYTES
 from amemdb.stores.stores import Stores
 from amemdb.stores.wheel import Entry
 
+if not TYPE_CHECKING and native.ENABLED:
+    from amemdb.engine._hot import HotPath
+else:
+    HotPath = None
+
 REQUEST_OVERHEAD_BYTES = 512
 """What a frame holds beyond the bytes of its request, at most, for the room that gate 3 asks for."""
 NAMES_AGAIN_BYTES_MAX = 2 * NAME_BYTES_MAX
 """A session and a key, or an agent and one: the names in a second record of one request."""
 PACKER_BYTES_MAX = 1024 * 1024
 """A frame that may be larger is not packed by the packer that is kept, as that never gives memory back."""
+SLICE_NS = 1_000_000
+"""How long a command that is done in slices runs before others get their turn."""
 QUEUED_OVERHEAD_BYTES = 64
 """What one argument of a queued command takes in memory beyond its bytes."""
 REPLY_LEFT_OUT = b"-ERR the replies of this transaction would be longer than %d bytes\r\n" % REPLY_BYTES_MAX
@@ -49,34 +58,18 @@ class CommitLog(Protocol):
     def gates_reads(self) -> bool:
         """Whether reads, too, wait until what they may have seen is durable (policy `always`)."""
 
-    def append(self, frame: bytes) -> None:
-        """Take one frame; its room has been asked for before."""
+    def append(self, frames: bytes, count: int = 1) -> None:
+        """Take one unit: `count` whole frames one behind the other. Its room has been asked for before."""
+
+    @property
+    def room(self) -> int:
+        """How many bytes one more unit of this turn may have without `refuse_write` being asked; may be negative."""
 
     def refuse_write(self, count_bytes: int) -> str | None:
-        """Why a frame of `count_bytes` cannot be taken now, or None when it can."""
+        """Why a unit of `count_bytes` cannot be taken now, or None when it can."""
 
     def refuse_read(self) -> str | None:
         """Why even reads must be refused now (policy `always` with frames that cannot be made durable), or None."""
-
-
-class Pending:
-    """A reply that is being worked out off the loop: run `work`, then give its result to `Engine.resume`."""
-
-    __slots__ = ("argv", "command", "deferred", "session", "spent_ns")
-
-    def __init__(
-        self, session: Session, command: Command, argv: list[bytes], deferred: Deferred, spent_ns: int
-    ) -> None:
-        self.session = session
-        self.command = command
-        self.argv = argv
-        self.deferred = deferred
-        self.spent_ns = spent_ns
-
-    @property
-    def work(self) -> Callable[[], Any]:
-        """What to run off the loop, without arguments."""
-        return self.deferred.work
 
 
 class Engine:
@@ -93,12 +86,23 @@ class Engine:
         self._asked_bytes = 0
         """Room that the command or transaction which is running has asked for."""
         state.require_log_room = self.require_room
+        self.hot: Any = None if HotPath is None else HotPath(stores, log, state, timer_ns)
+        """Serves hot commands past `execute`, as it would; see `amemdb.engine._hot`."""
+        if self.hot is not None:
+            state.settle = self.hot.settle
+        self._memory = state.memory
+        state.memory.bind(stores, lambda: log.offset, self.hot)
 
     # -- requests --------------------------------------------------------------------------------
 
-    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> bytes | Pending:
-        """The reply to one request, or a `Pending` that will give it. `argv` has at least one token."""
+    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> bytes | Pending | Parts:
+        """The reply to one request, in parts if it is long, or a `Pending` that will give it.
+
+        `argv` has at least one token.
+        """
         started_ns = self._timer_ns()
+        if self.hot is not None:
+            self.hot.hand_over()
         reply_offset = session.reply_offset
         if session.reply_mode == "skip_next":
             session.reply_mode = "skip"
@@ -118,6 +122,8 @@ class Engine:
         context.now_ms = now_ms
         try:
             value = command.run(context, argv)
+            if isinstance(value, Sliced):
+                value = self._slice(value, started_ns)
         except CommandError as error:
             self.state.count_failure(command.name, error.code, True)
             assert not context.frame, f"{command.name} was refused after it had emitted"
@@ -126,9 +132,11 @@ class Engine:
             return self._spoken(session, error.line)
         return self._finished(session, command, argv, value, started_ns, 0)
 
-    def resume(self, pending: Pending, result: Any, now_ms: int) -> bytes | Pending:
-        """Finish a `Pending` with what its work returned. The gates are passed again."""
+    def resume(self, pending: Pending, result: Any, now_ms: int) -> bytes | Pending | Parts:
+        """Go on with a `Pending`, with what its work returned. The gates are passed again."""
         started_ns = self._timer_ns()
+        if self.hot is not None:
+            self.hot.hand_over()
         session, command = pending.session, pending.command
         context = self._context
         context.session = session
@@ -139,7 +147,11 @@ class Engine:
             self._gates(session, command, pending.argv)
             admitted = True
             self._have_reply_wait(session, command)
-            value = pending.deferred.finish(context, result)
+            value = pending.deferred
+            if isinstance(value, Deferred):
+                value = value.finish(context, result)
+            if isinstance(value, Sliced):
+                value = self._slice(value, started_ns)
         except CommandError as error:
             self.state.count_failure(command.name, error.code, admitted)
             assert not context.frame, f"{command.name} was refused after it had emitted"
@@ -159,6 +171,8 @@ class Engine:
         if count != command.arity and (command.arity >= 0 or count < -command.arity):
             raise wrong_arity(command.name)
         if command.write:
+            if command.grows and self._memory.limit_bytes and self._memory.refuses():
+                raise _full()
             self.require_room(_frame_bytes_max(argv))
         elif command.read:
             self._require_readable()
@@ -199,6 +213,11 @@ class Engine:
             raise _unwritten(reason)
         self._asked_bytes += count_bytes
 
+    def _slice(self, sliced: Sliced, started_ns: int) -> Any:
+        """Go on with what is done in slices, until the one that began at `started_ns` is over."""
+        end_ns = started_ns + SLICE_NS
+        return sliced.advance(lambda: self._timer_ns() >= end_ns)
+
     def _finished(
         self,
         session: Session,
@@ -207,17 +226,40 @@ class Engine:
         value: Any,
         started_ns: int,
         spent_ns: int,
-    ) -> bytes | Pending:
-        if isinstance(value, Deferred):
-            return Pending(session, command, argv, value, spent_ns + self._timer_ns() - started_ns)
+    ) -> bytes | Pending | Parts:
         context = self._context
+        if isinstance(value, (Deferred, Sliced)):
+            assert not context.frame, f"{command.name} emitted and is not done"
+            return Pending(session, command, argv, value, spent_ns + self._timer_ns() - started_ns)
         if context.frame:
             self._commit(context.now_ms)
             session.reply_offset = self.log.offset
-        reply = self._encoded(command, value, session)
+        try:
+            if command.shape.is_long(value):
+                return self._long(session, command, argv, value, spent_ns, started_ns)
+            reply = command.encode(value, session.resp3)
+        except CommandError as error:  # an answer too large for any client
+            reply = error.line
         spent_ns += self._timer_ns() - started_ns
         self.state.count_call(command, argv, session, spent_ns, context.now_ms)
         return self._spoken(session, reply)
+
+    def _long(
+        self, session: Session, command: Command, argv: list[bytes], value: Any, spent_ns: int, started_ns: int
+    ) -> bytes | Parts:
+        """A long reply, in parts."""
+        pieces = command.shape.pieces(value, session.resp3)
+        spent_ns += self._timer_ns() - started_ns
+        now_ms = self._context.now_ms
+
+        def count(parts_ns: int) -> None:
+            self.state.count_call(command, argv, session, spent_ns + parts_ns, now_ms)
+
+        parts = Parts(argv, value, pieces, self.stores.graveyard, self._timer_ns, count)
+        if session.reply_mode == "on":
+            return parts
+        parts.close()
+        return self._spoken(session, b"")
 
     def _encoded(self, command: Command, value: Any, session: Session) -> bytes:
         try:
@@ -256,6 +298,8 @@ class Engine:
         try:
             if any(command.read for command, _ in queue):
                 self._require_readable()
+            if any(command.grows for command, _ in queue) and self._memory.refuses():
+                raise _full()
             writes = [argv for command, argv in queue if command.write]
             if writes:
                 self.require_room(sum(map(_frame_bytes_max, writes)))
@@ -269,8 +313,8 @@ class Engine:
             emitted = len(context.frame)
             try:
                 value = command.run(context, argv)
-                while isinstance(value, Deferred):
-                    value = value.finish(context, value.work())
+                while isinstance(value, (Deferred, Sliced)):
+                    value = value.run() if isinstance(value, Sliced) else value.finish(context, value.work())
             except CommandError as error:
                 assert len(context.frame) == emitted, f"{command.name} was refused after it had emitted"
                 self.state.count_failure(command.name, error.code, True)
@@ -292,6 +336,8 @@ class Engine:
         frame = self._context.frame
         pack = self._packer.pack if self._asked_bytes <= PACKER_BYTES_MAX else msgpack.packb
         self.log.append(pack((now_ms, *frame)))
+        if self.log.offset >= self._memory.fresh_until_offset:
+            self._memory.refresh()
         frame.clear()
 
     def expire(self, now_ms: int, count_max: int) -> int:
@@ -299,7 +345,9 @@ class Engine:
 
         Does nothing while the log refuses writes: what is dead stays in the wheel, hidden from reads.
         """
-        due = self.stores.wheel.due(now_ms, count_max)
+        if self.hot is not None:
+            self.hot.hand_over()
+        due = self.stores.due(now_ms, count_max)
         self._asked_bytes = sum(map(_removal_bytes_max, due))
         if not due or self.log.refuse_write(self._asked_bytes) is not None:
             return 0
@@ -313,6 +361,11 @@ class Engine:
         if context.frame:
             self._commit(now_ms)
         return len(due)
+
+
+def _full() -> CommandError:
+    """What is answered while more than `maxmemory` is used, in the words of Redis."""
+    return CommandError("command not allowed when used memory > 'maxmemory'.", "OOM")
 
 
 def _unwritten(reason: str) -> CommandError:

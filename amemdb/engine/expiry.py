@@ -22,7 +22,7 @@ def removal_of(stores: Stores, entry: Entry, now_ms: int) -> Record | None:
         if conversation is not None and conversation.dead(now_ms):
             return (records.CONVERSATION_DROPPED, entry[1])
     elif family == "note":
-        note = stores.work.sessions.get(entry[1], {}).get(entry[2])
+        note = stores.work.get(entry[1], entry[2])
         if note is not None and 0 < note[1] <= now_ms:
             return (records.NOTE_DELETED, entry[1], entry[2])
     elif family == "fact":

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from amemdb import __version__
+from amemdb import __version__, native
 from amemdb.stores.stores import Stores
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def _server(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Line
     uptime_s = (state.monotonic_ns() - state.started_at_ns) // NS_PER_SECOND
     yield "redis_version", REDIS_VERSION
     yield "amemdb_version", __version__
+    yield "amemdb_native", "yes" if native.ENABLED else "no"
     yield "redis_mode", "standalone"
     yield "run_id", state.run_id
     yield from state.facts.items()
@@ -78,14 +79,33 @@ def _clients(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Lin
 
 
 def _memory(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Lines:
-    used = state.memory_bytes()
-    state.memory_bytes_peak = peak = max(used, state.memory_bytes_peak)
-    for name, count_bytes in (("used_memory", used), ("used_memory_rss", used), ("used_memory_peak", peak)):
+    told = state.memory_report()
+    limit = state.memory.limit_bytes
+    for name, count_bytes in (
+        ("used_memory", told.used),
+        ("used_memory_rss", told.resident),
+        ("used_memory_peak", told.peak),
+    ):
         yield name, count_bytes
         yield f"{name}_human", human(count_bytes)
-    yield "maxmemory", 0
-    yield "maxmemory_human", human(0)
-    yield "maxmemory_policy", "noeviction"
+    yield "used_memory_peak_perc", f"{100 * told.used / max(1, told.peak):.2f}%"
+    yield "used_memory_overhead", told.overhead
+    yield "used_memory_startup", told.startup
+    yield "used_memory_dataset", told.dataset
+    yield "used_memory_dataset_perc", f"{told.dataset_percentage:.2f}%"
+    yield "maxmemory", limit
+    yield "maxmemory_human", human(limit)
+    yield "maxmemory_policy", state.config.text("maxmemory-policy")
+    yield "mem_fragmentation_ratio", f"{told.fragmentation:.2f}"
+    yield "mem_fragmentation_bytes", told.resident - told.used
+    yield "mem_clients_slaves", 0
+    yield "mem_clients_normal", told.clients
+    yield "mem_aof_buffer", told.log
+    yield "mem_allocator", "libc"
+    yield "lazyfree_pending_objects", told.dropped_things
+    yield "lazyfree_pending_bytes", told.dropped
+    for family, count_bytes in told.families.items():
+        yield f"used_memory_{family}", count_bytes
 
 
 def _persistence(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Lines:
@@ -113,8 +133,8 @@ def _stats(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Lines
     yield "total_connections_received", state.connections_received
     yield "total_commands_processed", state.calls_total()
     yield "instantaneous_ops_per_sec", round(rates.commands)
-    yield "total_net_input_bytes", state.net_input_bytes
-    yield "total_net_output_bytes", state.net_output_bytes
+    yield "total_net_input_bytes", state.traffic.input_bytes
+    yield "total_net_output_bytes", state.traffic.output_bytes
     yield "instantaneous_input_kbps", f"{rates.input_bytes / 1024:.2f}"
     yield "instantaneous_output_kbps", f"{rates.output_bytes / 1024:.2f}"
     yield "rejected_connections", state.connections_rejected

@@ -5,8 +5,8 @@ randomness, the memory in use and the log's state come in as callables and argum
 written in `amemdb.engine.info`.
 
 The server keeps `sessions` by `open_session` and `close_session`, adds to the plain counters below as things
-happen, calls `tick` about ten times a second, and gives the hooks (`on_kill`, `on_shutdown`, `sleep`, `memory_bytes`,
-`log_status`, `config_rewrite`, `facts`) that need what an engine may not touch.
+happen, calls `tick` about ten times a second, and gives the hooks (`on_kill`, `on_shutdown`, `sleep`, `log_status`,
+`config_rewrite`, `facts`, and those of `memory`) that need what an engine may not touch.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from typing import Any, NamedTuple, Protocol
 
 from amemdb.commands.connection import DEFAULT_USER
 from amemdb.commands.session import Session
-from amemdb.commands.table import Command
+from amemdb.commands.table import COMMANDS, Command
 from amemdb.engine import info
+from amemdb.engine.memory import Memory, Report
 from amemdb.engine.slowlog import SlowLog
+from amemdb.engine.traffic import Traffic
 from amemdb.stores.stores import Stores
 
 NEVER_NS = 1 << 62
@@ -91,8 +93,6 @@ class ServerState:
     """Connections cut because they had read nothing for too long."""
     idle_timeouts: int
     protocol_errors: int
-    net_input_bytes: int
-    net_output_bytes: int
     logins_failed: int
     expired: int
     """Objects removed because their time had passed."""
@@ -114,10 +114,10 @@ class ServerState:
         self.shutdown_requested = False
         self.loop_lag_ns = 0
         """How late the event loop ran its last tick; set by the server."""
+        self.traffic = Traffic()
         self.facts: dict[str, str] = {}
         """Lines that only the server knows (process, system, address), for the `server` section of INFO."""
-        self.memory_bytes: Callable[[], int] = _nothing_known
-        self.memory_bytes_peak = 0
+        self.memory = Memory()
         self.log_status: Callable[[], LogStatus] | None = None
         self.require_log_room: Callable[[int], None] = _always_room
         self.config_rewrite: Callable[[], str | None] | None = None
@@ -127,12 +127,17 @@ class ServerState:
         self.slow_commands = SlowLog()
         self._calls: dict[str, list[int]] = {}
         """By command: calls, nanoseconds spent, failures, rejections."""
+        self.settle: Callable[[], None] = _nothing_counted
+        """Has native code give what it counted (`add_calls`)."""
         self.errors: dict[str, int] = {}
         """Error replies by their code."""
         self._samples: deque[tuple[int, int, int, int]] = deque(maxlen=SAMPLES_MAX)
         """Monotonic nanoseconds, commands, bytes in, bytes out, at each of the last ticks."""
         self._next_session_id = 1
-        self._slow_from_ns = NEVER_NS
+        self.conv_window = 0
+        """The setting of that name, as it is in force; read with the others below."""
+        self.slow_from_ns = NEVER_NS
+        """What takes as long goes to the slow log."""
         self.reset_statistics()
         self._read_settings()
 
@@ -182,8 +187,18 @@ class ServerState:
             counts = self._calls[name] = [0, 0, 0, 0]
         counts[0] += 1
         counts[1] += spent_ns
-        if spent_ns >= self._slow_from_ns:
+        if spent_ns >= self.slow_from_ns:
             self.slow_commands.add(command, argv, session, spent_ns, now_ms)
+
+    def add_calls(self, name: str, calls: int, spent_ns: int) -> None:
+        """Commands of that name ran to their end."""
+        counts = self._calls.setdefault(name, [0, 0, 0, 0])
+        counts[0] += calls
+        counts[1] += spent_ns
+
+    def count_slow(self, name: str, argv: list[bytes], session: Session, spent_ns: int, now_ms: int) -> None:
+        """A command that was counted otherwise was slow."""
+        self.slow_commands.add(COMMANDS[name], argv, session, spent_ns, now_ms)
 
     def count_failure(self, name: str | None, code: str, ran: bool) -> None:
         """A command was refused: by its handler when it `ran`, else by a gate. No name: there is no such command."""
@@ -199,17 +214,20 @@ class ServerState:
 
     def tick(self) -> None:
         """Sample what INFO tells as rates and peaks."""
-        self.memory_bytes_peak = max(self.memory_bytes_peak, self.memory_bytes())
-        self._samples.append((self.monotonic_ns(), self.calls_total(), self.net_input_bytes, self.net_output_bytes))
+        self.memory.tick(self.sessions)
+        traffic = self.traffic
+        self._samples.append((self.monotonic_ns(), self.calls_total(), traffic.input_bytes, traffic.output_bytes))
 
     # -- what INFO asks --------------------------------------------------------------------------
 
     def calls(self) -> dict[str, tuple[int, int, int, int]]:
         """By command: calls, nanoseconds spent in them, failures, rejections."""
+        self.settle()
         return {name: (counts[0], counts[1], counts[2], counts[3]) for name, counts in self._calls.items()}
 
     def calls_total(self) -> int:
         """Commands that ran, with success or not."""
+        self.settle()
         return sum([counts[0] for counts in self._calls.values()])
 
     def rates(self) -> Rates:
@@ -245,6 +263,11 @@ class ServerState:
         """The text of INFO."""
         return info.text(self, sections, stores, now_ms)
 
+    def memory_report(self) -> Report:
+        """What all takes in memory."""
+        self.memory.count_clients(self.sessions.values())
+        return self.memory.report()
+
     def slowlog(self, count: int = -1) -> list[Any]:
         """Slow commands, newest first, at most `count` of them; all if it is negative."""
         return self.slow_commands.newest(count)
@@ -274,24 +297,26 @@ class ServerState:
         self.stall_cuts = 0
         self.idle_timeouts = 0
         self.protocol_errors = 0
-        self.net_input_bytes = 0
-        self.net_output_bytes = 0
+        self.traffic.input_bytes = self.traffic.output_bytes = 0
         self.logins_failed = 0
         self.expired = 0
         self.loop_lag_ns_max = 0
+        self.settle()
         self._calls.clear()
         self.errors.clear()
         self._samples.clear()
 
     def _read_settings(self) -> None:
         """Take up the settings that the hot path looks at."""
+        self.conv_window = int(self.config.get("conv-window"))
+        self.memory.set_limit(int(self.config.get("maxmemory")))
         slower_than_us = int(self.config.text("slowlog-log-slower-than"))
-        self._slow_from_ns = slower_than_us * 1000 if slower_than_us >= 0 else NEVER_NS
+        self.slow_from_ns = slower_than_us * 1000 if slower_than_us >= 0 else NEVER_NS
         self.slow_commands.limit(int(self.config.text("slowlog-max-len")))
 
 
-def _nothing_known() -> int:
-    return 0
+def _nothing_counted() -> None:
+    return
 
 
 def _always_room(count_bytes: int) -> None:

@@ -101,6 +101,8 @@ _SEGMENT = struct.Struct("<8sI16sQQQQ")
 _CRC = struct.Struct("<I")
 _BLOCK = struct.Struct("<4sHHQQII")
 _PLACE = struct.Struct("<QQ")
+_CHECKED = struct.Struct(_BLOCK.format + "QQ")
+"""What the check of a block header covers: its bytes and its place."""
 _CHECK_BYTES = 8
 
 SEGMENT_HEADER_BYTES = _SEGMENT.size + _CRC.size
@@ -172,10 +174,27 @@ def parse_segment_header(data: bytes | memoryview) -> SegmentHeader | None:
     return SegmentHeader(log_id, number, start, durable)
 
 
+class BlockHeaders:
+    """Packs the block headers of segment `number`. One is made for each turn of a busy loop: the key is hashed once."""
+
+    __slots__ = ("_keyed", "_number")
+
+    def __init__(self, log_id: bytes, number: int) -> None:
+        self._keyed = _keyed(log_id)
+        self._number = number
+
+    def pack(self, position: int, offset: int, durable: int, payload: bytes) -> bytes:
+        """The 40 bytes in front of `payload` at `position`."""
+        length, crc = len(payload), crc32(payload)
+        checked = _CHECKED.pack(BLOCK_MAGIC, FORMAT_VERSION, 0, offset, durable, length, crc, self._number, position)
+        check = self._keyed.copy()
+        check.update(checked)
+        return checked[: _BLOCK.size] + check.digest()
+
+
 def pack_block_header(log_id: bytes, number: int, position: int, offset: int, durable: int, payload: bytes) -> bytes:
     """The 40 bytes in front of `payload` at `position` of segment `number`."""
-    head = _BLOCK.pack(BLOCK_MAGIC, FORMAT_VERSION, 0, offset, durable, len(payload), crc32(payload))
-    return head + _check(head, log_id, number, position)
+    return BlockHeaders(log_id, number).pack(position, offset, durable, payload)
 
 
 def parse_block_header(data: bytes | memoryview, log_id: bytes, number: int, position: int) -> BlockHeader | None:
@@ -191,7 +210,13 @@ def parse_block_header(data: bytes | memoryview, log_id: bytes, number: int, pos
 
 
 def _check(head: bytes | memoryview, log_id: bytes, number: int, position: int) -> bytes:
-    return blake2b(bytes(head) + _PLACE.pack(number, position), digest_size=_CHECK_BYTES, key=log_id).digest()
+    check = _keyed(log_id)
+    check.update(bytes(head) + _PLACE.pack(number, position))
+    return check.digest()
+
+
+def _keyed(log_id: bytes) -> blake2b:
+    return blake2b(digest_size=_CHECK_BYTES, key=log_id)
 
 
 # -- frames --------------------------------------------------------------------------------------

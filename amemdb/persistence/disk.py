@@ -86,6 +86,11 @@ class FolderFile:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
+    @property
+    def descriptor(self) -> int:
+        """What the system knows the file by, for native code."""
+        return self._descriptor
+
     def write_at(self, position: int, *parts: bytes) -> None:
         total = sum(map(len, parts))
         done = self._write(parts, position)

@@ -1,8 +1,8 @@
 """The log as the event loop sees it: takes frames, decides what is written when, knows what is safe.
 
-A state machine without I/O, threads or a clock. `append` takes a frame; `take(now)` gives the next step for the
-writer, at most one at a time; `done(result, now)` takes back how it went. Whoever drives it passes monotonic
-seconds.
+A state machine without I/O, threads or a clock. `append` takes frames; at the end of a turn `write_here(now)` has
+them written at once where that is quick; `take(now)` gives the next step for the writer; `done(result, now)` takes
+back how it went. Whoever drives it passes monotonic seconds.
 
 Offsets, each at most the one before:
 
@@ -11,13 +11,19 @@ Offsets, each at most the one before:
 * `durable_offset`: end of what a sync has covered.
 * `released_offset`: end of what replies may tell of, the durable one under `always`, else the written one.
 
-Room. A frame is applied before it is written, so its room in the file is reserved before it is accepted:
-`refuse_write` counts what is pending (each frame as if it became a block of its own) against the room left, and
-asks `Room` for more on the spot when the background has not kept up. Where there is none it refuses, and asks again
-the next time, so writes come back by themselves. The room granted holds for one turn of the loop, since a file size
-limit may be lowered at any time.
+Here or in a thread. Under `everysec` and `no` a reply needs no more than write(2), which is quicker than telling a
+thread about it: what is pending is written on the loop, unless it is much or a step is under way. What waits for the
+disk is a step. One step at a time, but under `everysec` an Append may be taken while a Sync is under way, so that
+replies need not wait for the disk: the Sync covers what was written when it began. Nothing is written on the loop
+meanwhile, as a write may hang behind the sync of its file.
 
-Failure. After a failed write or sync the segment is not trusted again. Blocks are kept in memory until durable
+Room. A frame is applied before it is written, so its room in the file is reserved before it is accepted:
+`refuse_write` counts what is pending (each unit, which is what one `append` brings, as if it became a block of its
+own) against the room left, and asks for more on the spot when the background has not kept up. Where there is none it
+refuses, and asks again the next time, so writes come back by themselves. The room granted holds for one turn of the
+loop, since a file size limit may be lowered at any time; `room` says what is left of it.
+
+Failure. After a failed write or sync the segment is not trusted again. Frames are kept in memory until durable
 (under `no`: until written), so all of them are written to a new segment, at once and then once a second until it
 works; meanwhile writes are refused, and under `always` reads as well while there is anything that is not durable.
 Nothing is released that a crash could take back.
@@ -28,14 +34,13 @@ made, the current one goes on growing.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from amemdb.persistence.codec import BLOCK_BYTES_SOFT, BLOCK_HEADER_BYTES, FRAME_BYTES_MAX
 from amemdb.persistence.manifest import Manifest, Segment
-from amemdb.persistence.steps import Append, Block, Close, Done, Extend, Mark, Step, Switch, Sync
+from amemdb.persistence.steps import Append, Block, Close, Done, Extend, Mark, Stage, Step, Switch, Sync
 
 Policy = Literal["always", "everysec", "no"]
 Report = Callable[[str, str], None]
@@ -48,6 +53,8 @@ RETRY_SECONDS = 1.0
 QUIET_SECONDS = 1.0
 TELL_SECONDS = 10.0
 """A failure that comes and goes is told no more often than this."""
+HERE_BYTES_MAX = BLOCK_BYTES_SOFT
+"""More than this, which is one block and costs the loop a tenth of a millisecond, is left to the thread."""
 _SLACK_BYTES = 4 * BLOCK_HEADER_BYTES
 """Room kept back for closing headers."""
 _CHUNK_BYTES_MIN = 64 * 1024
@@ -56,8 +63,8 @@ _EVER = float("-inf")
 _NEVER = float("inf")
 
 
-class Room(Protocol):
-    """What the log asks for on the spot, from inside `refuse_write`."""
+class Spot(Protocol):
+    """What the log asks for on the spot, from inside `refuse_write` and `write_here`."""
 
     def file_bytes_max(self) -> int:
         """How large a file may grow right now."""
@@ -67,6 +74,9 @@ class Room(Protocol):
 
     def extend(self, end: int, count_wanted: int, count_min: int) -> int:
         """Reserve room behind `end` of the current segment and return its new end; `OSError` if there is none."""
+
+    def write_block(self, position: int, offset: int, durable: int, payload: bytes) -> None:
+        """Write a block to the current segment; `OSError` if the disk refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +103,7 @@ class Log:
         self,
         place: Place,
         policy: Policy,
-        room: Room,
+        spot: Spot,
         report: Report,
         *,
         segment_bytes_max: int = SEGMENT_BYTES_MAX,
@@ -108,14 +118,18 @@ class Log:
         self.closed = False
         self.segments = place.segments
         self._taken_offset = place.offset
-        self._kept: deque[Block] = deque()
+        self._kept: list[bytes] = []
+        """What was taken and is not safe, as it was written: from `_kept_offset` to `_taken_offset`."""
+        self._kept_offset = place.offset
+        self._syncing_kept: list[bytes] = []
+        """What of that the Sync under way covers: all before `_kept`. Two lists, so that thousands go at once."""
         self._log_id = place.log_id
         self._next_number = place.next_number
         self._older_bytes = place.older_bytes
         self._position = place.position
         self._end = place.end
         self._policy: Policy = policy
-        self._room = room
+        self._spot = spot
         self._report = report
         self._segment_bytes_max = segment_bytes_max
         self._reserve_bytes = reserve_bytes
@@ -124,6 +138,7 @@ class Log:
         self._refusal: str | None = None
         self._refusal_told = False
         self._in_flight: Step | None = None
+        self._sync: Sync | None = None
         self._marked = place.marked
         self._closing = False
         self._now = self._synced_at = self._quiet_at = _EVER
@@ -131,13 +146,18 @@ class Log:
 
     # -- frames in -------------------------------------------------------------------------------
 
-    def append(self, frame: bytes) -> None:
-        """Take one frame. `refuse_write` has been asked for its room before."""
-        self.pending.append(frame)
-        self.offset += len(frame)
+    def append(self, frames: bytes, count: int = 1) -> None:
+        """Take one unit: `count` whole frames one behind the other, for whose room `refuse_write` has been asked."""
+        self.pending.append(frames)
+        self.offset += len(frames)
+
+    @property
+    def room(self) -> int:
+        """How many bytes one more unit of this turn may have without `refuse_write` being asked; may be negative."""
+        return self._granted - self.offset - BLOCK_HEADER_BYTES * (len(self.pending) + 1)
 
     def refuse_write(self, count_bytes: int) -> str | None:
-        """Why a frame of `count_bytes` cannot be taken now, or None when it can."""
+        """Why a unit of `count_bytes` cannot be taken now, or None when it can."""
         if self.offset + count_bytes + BLOCK_HEADER_BYTES * (len(self.pending) + 1) <= self._granted:
             return None
         return self._make_room(count_bytes)
@@ -184,17 +204,17 @@ class Log:
             return "the server is shutting down"
         needed = self.offset + count_bytes + BLOCK_HEADER_BYTES * (len(self.pending) + 1)
         if needed > self._room_offset(self._end) and isinstance(self._in_flight, Extend | Switch):
-            self._room.settle()
+            self._spot.settle()
             if self.failure is not None:
                 return self.failure
-        limit = self._room.file_bytes_max()
+        limit = self._spot.file_bytes_max()
         fits = self._room_offset(min(self._end, limit))
         if needed > fits:
             if limit < self._end:
                 return self._refused(_FILE_TOO_LARGE)
             wanted = max(needed - fits, self._chunk_bytes)
             try:
-                self._extended(self._room.extend(self._end, wanted, needed - fits), wanted)
+                self._extended(self._spot.extend(self._end, wanted, needed - fits), wanted)
             except OSError as error:
                 return self._refused(_text(error))
             fits = self._room_offset(self._end)
@@ -234,15 +254,64 @@ class Log:
     def _room_is_low(self) -> bool:
         return (self._end - self._position) * 2 < self._chunk_bytes
 
+    # -- written here ----------------------------------------------------------------------------
+
+    def write_here(self, now: float) -> bool:
+        """Have what is pending written on the spot, if that is quick. Whether `take` is to be asked for more to do."""
+        offset = self._taken_offset
+        count_bytes = self.offset - offset
+        if (
+            self._in_flight is not None
+            or self._sync is not None
+            or self._policy == "always"
+            or not 0 < count_bytes <= HERE_BYTES_MAX
+            or self.failure is not None
+            or self._closing
+        ):
+            return True
+        self._now = now
+        pending, position = self.pending, self._position
+        payload = pending[0] if len(pending) == 1 else b"".join(pending)
+        pending.clear()
+        self._kept.append(payload)
+        self._taken_offset = self.offset
+        self._position = position + BLOCK_HEADER_BYTES + count_bytes
+        self._marked = False
+        self._quiet_at = now
+        try:
+            self._spot.write_block(position, offset, self.durable_offset, payload)
+        except OSError as error:
+            self._give_up("write", error, now)
+            return True
+        more = self.durable_offset == self.written_offset  # it was all synced: a sync, or the time of one, is new
+        self.written_offset = self.offset
+        if self._policy == "no":
+            self._forget_kept()
+        return more or self._segment_is_full() or self._room_is_low()
+
     # -- steps out -------------------------------------------------------------------------------
 
     def take(self, now: float) -> Step | None:
-        """The next step, or None: one is under way, or nothing is due."""
+        """The next step, or None: nothing is due, or what is under way comes first. Ask until there is none."""
         self._now = now
         if self._in_flight is not None or self.closed:
             return None
-        self._in_flight = self._next(now)
-        return self._in_flight
+        if self._sync is not None:
+            return self._take_beside_sync()
+        step = self._next(now)
+        if isinstance(step, Sync):
+            self._sync = step
+        else:
+            self._in_flight = step
+        return step
+
+    def _take_beside_sync(self) -> Append | None:
+        """Replies do not wait for the disk under `everysec`. Everything else does."""
+        if not self.pending or self._policy != "everysec" or self.failure is not None or self._closing:
+            return None
+        step = self._append(sync=False)
+        self._in_flight = step
+        return step
 
     def _next(self, now: float) -> Step | None:
         if self.failure is not None:
@@ -251,7 +320,9 @@ class Log:
             return Close(self._append(sync=True), self.offset)
         if self._sync_due_at() <= now:
             self._synced_at = now
-            return Sync()
+            self._syncing_kept.extend(self._kept)
+            self._kept = []
+            return Sync(self.written_offset)
         if self._segment_is_full() and now >= self._rotate_at:
             return self._rotate(now)
         if self._room_is_low() and now >= self._extend_at:
@@ -266,7 +337,7 @@ class Log:
 
     def due_at(self) -> float:
         """When `take` will have something to do by time alone; infinity if only new frames can bring something."""
-        if self._in_flight is not None or self.closed:
+        if self._in_flight is not None or self._sync is not None or self.closed:
             return _NEVER
         if self.failure is not None:
             return self._retry_at
@@ -301,19 +372,12 @@ class Log:
         """Make blocks of the pending frames, and keep them until they are safe."""
         if not self.pending:
             return ()
-        blocks: list[Block] = []
-        offset = self._taken_offset
-        if self.offset - offset <= BLOCK_BYTES_SOFT or len(self.pending) == 1:
-            blocks.append(Block(offset, b"".join(self.pending)))
-        else:
-            for group in _groups(self.pending):
-                blocks.append(Block(offset, b"".join(group)))
-                offset = blocks[-1].end
+        blocks = _blocks(self._taken_offset, self.pending)
         self.pending.clear()
         self._taken_offset = self.offset
-        self._kept.extend(blocks)
+        self._kept.extend(block.payload for block in blocks)
         self._marked = False
-        return tuple(blocks)
+        return blocks
 
     def _rotate(self, now: float) -> Switch:
         self._synced_at = now
@@ -323,9 +387,8 @@ class Log:
     def _rebuild(self) -> Switch:
         """A new segment from the first frame on that memory still has and no sync has covered."""
         self._pending_blocks()
-        blocks = tuple(self._kept)
-        start = blocks[0].offset if blocks else self.offset
-        return self._switch(start, self.durable_offset, blocks, _SLACK_BYTES, None)
+        blocks = _blocks(self._kept_offset, [*self._syncing_kept, *self._kept])
+        return self._switch(self._kept_offset, self.durable_offset, blocks, _SLACK_BYTES, None)
 
     def _switch(
         self, start: int, durable: int, blocks: tuple[Block, ...], room_min: int, old_end: int | None
@@ -341,16 +404,19 @@ class Log:
     # -- results in ------------------------------------------------------------------------------
 
     def done(self, done: Done, now: float) -> None:
-        """Take back the step under way."""
-        assert done.step is self._in_flight, "a step came back that was not under way"
+        """Take back a step that was under way."""
         self._now = now
-        self._in_flight = None
+        if isinstance(done.step, Sync):
+            assert done.step is self._sync, "a sync came back that was not under way"
+            self._sync = None
+        else:
+            assert done.step is self._in_flight, "a step came back that was not under way"
+            self._in_flight = None
         match done.step:
             case Append() as step:
                 self._appended(step, done, now)
-            case Sync():
-                if not self._failed(done, now):
-                    self.durable_offset = self.written_offset
+            case Sync() as step:
+                self._synced(step, done, now)
             case Mark():
                 self._marked = not self._failed(done, now)
             case Extend() as step:
@@ -372,13 +438,26 @@ class Log:
             self.durable_offset = self.written_offset
             self._synced_at = now
 
+    def _synced(self, step: Sync, done: Done, now: float) -> None:
+        if self._failed(done, now):
+            return
+        self.durable_offset = step.offset
+        if self.failure is None and self._kept_offset < step.offset:
+            self._syncing_kept.clear()
+            self._kept_offset = step.offset
+
     def _failed(self, done: Done, now: float) -> bool:
         """Whether the step failed; if so, the segment is given up."""
         if done.error is None:
             return False
-        text = _text(done.error)
+        self._give_up(done.stage, done.error, now)
+        return True
+
+    def _give_up(self, stage: Stage, error: OSError, now: float) -> None:
+        """The segment is not trusted any more."""
+        text = _text(error)
         if self.failure is None:
-            self._report("error", f"the log failed in {done.stage}, writes are refused: {text}")
+            self._report("error", f"the log failed in {stage}, writes are refused: {text}")
             self._retry_at = now
         else:
             if text != self.failure:
@@ -386,7 +465,6 @@ class Log:
             self._retry_at = now + RETRY_SECONDS
         self.failure = self.last_error = text
         self._granted = -1
-        return True
 
     def _extend_done(self, step: Extend, done: Done, now: float) -> None:
         if done.error is None:
@@ -438,13 +516,14 @@ class Log:
             self._failed(done, now)
 
     def _forget_kept(self) -> None:
-        """Let go of the blocks that are safe; of none while the file that holds them is not trusted."""
+        """Let go of what is safe; of nothing while the file that holds it is not trusted."""
         if self.failure is not None:
             return
         safe = self.written_offset if self._policy == "no" else self.durable_offset
-        kept = self._kept
-        while kept and kept[0].end <= safe:
-            kept.popleft()
+        if safe >= self._taken_offset:
+            self._syncing_kept.clear()
+            self._kept.clear()
+            self._kept_offset = self._taken_offset
 
     # -- for people ------------------------------------------------------------------------------
 
@@ -456,7 +535,7 @@ class Log:
     @property
     def kept_bytes(self) -> int:
         """Bytes of frames in memory because they are not safe yet."""
-        return self.offset - (self._kept[0].offset if self._kept else self._taken_offset)
+        return self.offset - self._kept_offset
 
     @property
     def disk_bytes(self) -> int:
@@ -469,7 +548,16 @@ class Log:
         return max(0, self._end - self._position)
 
 
-def _groups(frames: list[bytes]) -> list[list[bytes]]:
+def _blocks(offset: int, units: list[bytes]) -> tuple[Block, ...]:
+    """`units`, the first at `offset`, as blocks; a unit is not divided between two."""
+    blocks: list[Block] = []
+    for group in _groups(units) if units else ():
+        blocks.append(Block(offset, group[0] if len(group) == 1 else b"".join(group)))
+        offset = blocks[-1].end
+    return tuple(blocks)
+
+
+def _groups(frames: Iterable[bytes]) -> list[list[bytes]]:
     """`frames` in order, cut into lists of about a block each."""
     groups: list[list[bytes]] = [[]]
     size = 0

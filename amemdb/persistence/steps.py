@@ -8,14 +8,13 @@ the stream.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from amemdb.persistence.codec import BLOCK_HEADER_BYTES
 from amemdb.persistence.manifest import Manifest, Segment
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Whole frames that are written together; `offset` is that of the first byte."""
 
     offset: int
@@ -44,7 +43,9 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Sync the current segment."""
+    """Sync the current segment, which makes everything before `offset` durable."""
+
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,26 +2,29 @@
 
 `LogWriter` holds the current segment's file and does what a step says through a `Disk`. It decides nothing, keeps
 no offsets, and takes failures of the disk back as values. One step at a time; whoever drives it (a thread, a
-simulator) sees to that. The only thing that may happen meanwhile is `extend`, from the loop, while the step is an
-Append, Sync or Mark.
+simulator) sees to that, with two exceptions: an Append may run beside a Sync, and while there is no other step than
+an Append, Sync or Mark, the loop may `extend`. `write_block` is the loop's alone, and only when no step is under way.
+
+Where the compiled twins are in use and the file is a real one, `tail` is the native way to it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from amemdb import native
 from amemdb.persistence import manifest as manifests
-from amemdb.persistence.codec import (
-    BLOCK_HEADER_BYTES,
-    SEGMENT_HEADER_BYTES,
-    pack_block_header,
-    pack_segment_header,
-)
-from amemdb.persistence.disk import FILE_GONE, Disk, File
+from amemdb.persistence.codec import BLOCK_HEADER_BYTES, SEGMENT_HEADER_BYTES, BlockHeaders, pack_segment_header
+from amemdb.persistence.disk import FILE_GONE, Disk, File, FolderFile
 from amemdb.persistence.steps import Append, Block, Close, Done, Extend, Mark, Stage, Step, Switch, Sync
+
+if TYPE_CHECKING or native.ENABLED:
+    from amemdb.persistence._writing import Tail
 
 
 @dataclass(slots=True)
@@ -33,31 +36,64 @@ class SyncTimes:
     last_ns: int = 0
     longest_ns: int = 0
 
+    def took(self, spent_ns: int) -> None:
+        """Count one that went well."""
+        self.count += 1
+        self.last_ns = spent_ns
+        self.longest_ns = max(self.longest_ns, spent_ns)
+
 
 class LogWriter:
     """Writes the segments of one log. `file` is the current segment of number `number`, already open for writing."""
 
     def __init__(
-        self, disk: Disk, log_id: bytes, timer_ns: Callable[[], int], number: int = 0, file: File | None = None
+        self,
+        disk: Disk,
+        log_id: bytes,
+        timer_ns: Callable[[], int],
+        number: int = 0,
+        file: File | None = None,
     ) -> None:
         self.sync_times = SyncTimes()
+        self.tail: Tail | None = None
         self._disk = disk
         self._log_id = log_id
         self._timer_ns = timer_ns
-        self._number = number
-        self._file = file
         self._abandoned: list[str] = []
         self._stage: Stage = ""
+        self._native = native.ENABLED
+        self._file: File | None = None
+        if file is not None:
+            self._use(file, number)
+
+    def _use(self, file: File, number: int) -> None:
+        """`file` is the current segment from now on."""
+        self._file = file
+        self._headers = BlockHeaders(self._log_id, number)
+        if self._native and type(file) is FolderFile:
+            self.tail = Tail(file.descriptor, self._log_id, number)
+
+    def stay_plain(self) -> None:
+        """Do without the twin, for good."""
+        self._native = False
+        self.tail = None
+
+    def write_block(self, position: int, offset: int, durable: int, payload: bytes) -> None:
+        """Write one block; `OSError` if the disk refuses."""
+        if self.tail is None:
+            self._current().write_at(position, self._headers.pack(position, offset, durable, payload), payload)
+        elif number := self.tail.write(position, offset, durable, payload):
+            raise failure(number)
 
     def run(self, step: Step) -> Done:
         """Do `step`. Whatever the disk refuses is in the result; any other exception is a bug."""
+        if isinstance(step, Sync):
+            return self._run_sync(step)
         done = Done(step)
         try:
             match step:
                 case Append():
                     self._append(step)
-                case Sync():
-                    self._sync(self._current())
                 case Mark():
                     self._stage = "write"
                     self._write_mark(step.position, step.offset)
@@ -72,6 +108,14 @@ class LogWriter:
             done.stage = self._stage
         return done
 
+    def _run_sync(self, step: Sync) -> Done:
+        """Beside which an Append may run: not a word to `_stage`."""
+        try:
+            self._timed_sync(self._current())
+        except OSError as error:
+            return Done(step, error, "sync")
+        return Done(step)
+
     def extend(self, end: int, count_wanted: int, count_min: int) -> int:
         """Reserve room in the current segment from `end`, and return where it ends now."""
         return reserve(self._current(), end, count_wanted, count_min)
@@ -81,13 +125,13 @@ class LogWriter:
         if self._file is not None:
             with contextlib.suppress(OSError):  # all that mattered was synced before
                 self._file.close()
-        self._file = None
+        self._file = self.tail = None
 
     # -- steps -----------------------------------------------------------------------------------
 
     def _append(self, step: Append) -> None:
         self._stage = "write"
-        self._write_blocks(self._current(), self._number, step.position, step.blocks, step.durable)
+        _write_blocks(self._current(), self._headers, step.position, step.blocks, step.durable)
         if step.sync:
             self._sync(self._current())
 
@@ -116,9 +160,8 @@ class LogWriter:
             done.end = reserve(
                 file, SEGMENT_HEADER_BYTES, blocks_bytes + step.room_wanted, blocks_bytes + step.room_min
             )
-            done.position = self._write_blocks(
-                file, step.segment.number, SEGMENT_HEADER_BYTES, step.blocks, step.durable
-            )
+            headers = BlockHeaders(self._log_id, step.segment.number)
+            done.position = _write_blocks(file, headers, SEGMENT_HEADER_BYTES, step.blocks, step.durable)
             self._timed_sync(file)
             self._disk.sync_folder()
             manifests.prepare(self._disk, step.manifest)
@@ -131,8 +174,7 @@ class LogWriter:
             with contextlib.suppress(OSError):  # the rest of the old segment is void, it only takes room
                 old_file.truncate(step.old_end)
         self.release()
-        self._file = file
-        self._number = step.segment.number
+        self._use(file, step.segment.number)
         self._tidy(step)
 
     def _require_older(self, step: Switch) -> None:
@@ -163,15 +205,7 @@ class LogWriter:
                 self._disk.remove(name)
 
     def _write_mark(self, position: int, offset: int) -> None:
-        header = pack_block_header(self._log_id, self._number, position, offset, offset, b"")
-        self._current().write_at(position, header)
-
-    def _write_blocks(self, file: File, number: int, position: int, blocks: tuple[Block, ...], durable: int) -> int:
-        for block in blocks:
-            header = pack_block_header(self._log_id, number, position, block.offset, durable, block.payload)
-            file.write_at(position, header, block.payload)
-            position += block.file_bytes
-        return position
+        self._current().write_at(position, self._headers.pack(position, offset, offset, b""))
 
     def _sync(self, file: File) -> None:
         self._stage = "sync"
@@ -185,13 +219,24 @@ class LogWriter:
         except OSError:
             times.failures += 1
             raise
-        times.count += 1
-        times.last_ns = self._timer_ns() - started_ns
-        times.longest_ns = max(times.longest_ns, times.last_ns)
+        times.took(self._timer_ns() - started_ns)
 
     def _current(self) -> File:
         assert self._file is not None, "the log has no segment open"
         return self._file
+
+
+def failure(number: int) -> OSError:
+    """The exception for a number that the twin gave back."""
+    return OSError(number, FILE_GONE if number == errno.ENOENT else os.strerror(number))
+
+
+def _write_blocks(file: File, headers: BlockHeaders, position: int, blocks: tuple[Block, ...], durable: int) -> int:
+    """Write `blocks` one behind the other, and return where they end."""
+    for block in blocks:
+        file.write_at(position, headers.pack(position, block.offset, durable, block.payload), block.payload)
+        position += block.file_bytes
+    return position
 
 
 def reserve(file: File, end: int, count_wanted: int, count_min: int) -> int:

@@ -153,6 +153,13 @@ class RequestParser:
             if not self._next_window():
                 return self._run()
 
+    def release(self) -> bytes:
+        """Give back what was fed and lies behind the request that `next` has just returned."""
+        self._count_pieces()
+        rest = self._buffer[self._position :] + b"".join(self._waiting)
+        self._clear()
+        return rest
+
     # -- the short way ---------------------------------------------------------------------------
 
     def _next_window(self) -> bool:

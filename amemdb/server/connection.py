@@ -7,7 +7,9 @@ Rules:
    While requests are left over, nothing more is read, so a fast sender is slowed down instead of buffered.
 3. Replies are gathered and written once per turn of the loop (`turn`), and none before the log has released what
    it tells of (`outbox`).
-4. A reply that is worked out in a thread keeps its place: later requests of this connection wait for it.
+4. A reply that is worked out in a thread, or in slices, keeps its place: later requests of this connection wait for
+   it. So they do for a long reply, which is made while it is sent: at most about a millisecond's worth, and
+   `PARTS_BYTES_MAX`, in one turn, and no more than `UNSENT_HIGH` ahead of what the peer has read.
 5. A peer that does not read gets no more requests executed past `UNSENT_HIGH`; one that reads nothing at all for
    too long, or that has more waiting than the setting allows, is cut.
 6. When framing is in doubt, earlier replies leave, then the error, then the connection ends (`farewell`).
@@ -24,26 +26,29 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
+from amemdb import native
 from amemdb.clock import Clock
 from amemdb.commands.session import Session
-from amemdb.engine.engine import Engine, Pending
+from amemdb.engine.answers import Parts, Pending
+from amemdb.engine.engine import Engine
 from amemdb.engine.state import ServerState
 from amemdb.errors import ProtocolError, printable
-from amemdb.protocol.request import RequestParser
 from amemdb.server.farewell import Progress
-from amemdb.server.outbox import Outbox
+from amemdb.server.pump import SLICE_NS, UNSENT_HIGH, UNSENT_LOW
 from amemdb.server.turn import Turn
 
-SLICE_REQUESTS_MAX = 128
-SLICE_NS = 1_000_000
-"""A slice ends after the request that passed one of these."""
-UNSENT_HIGH = 1024 * 1024
-UNSENT_LOW = 256 * 1024
-"""Unsent output at which requests are no longer executed, and at which they are again."""
+if TYPE_CHECKING or not native.ENABLED:
+    from amemdb.server.pump import Pump
+else:
+    from amemdb.server._pump import Pump
+
 JOIN_BYTES_MAX = 64 * 1024
 """Replies up to this are joined for one write; larger ones are handed over as they are, uncopied."""
+
+PARTS_BYTES_MAX = 256 * 1024
+"""What one turn makes of a long reply: about what a socket takes at once."""
 
 CROSS_PROTOCOL = frozenset(
     "".join(letters).encode()
@@ -73,6 +78,8 @@ class Host:
     """After how long without a request a connection is closed; 0 for never."""
     bug: Callable[[BaseException, list[bytes] | None], NoReturn]
     """Stops the process; told what was raised and the request that was being executed."""
+    hot: Any = None
+    """The native hot path of the engine, if there is one."""
     work: set[asyncio.Future[Any]] = field(default_factory=set)
     """What is being worked on in `threads`."""
 
@@ -90,58 +97,17 @@ class Roster(Protocol):
         """Take over the transport of a connection that has written its last reply."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(Pump, asyncio.Protocol):
     """One client, from accept to close."""
 
-    __slots__ = (
-        "_blocked",
-        "_ending",
-        "_host",
-        "_joined",
-        "_open",
-        "_outbox",
-        "_parser",
-        "_peer_ended",
-        "_pending",
-        "_progress",
-        "_reading",
-        "_roster",
-        "_running",
-        "_scheduled",
-        "_transport",
-        "_write_paused",
-        "_written_bytes",
-        "session",
-    )
+    __slots__ = ("_peer_ended", "_progress", "_roster")
 
-    _transport: asyncio.Transport
-    _parser: RequestParser
     _progress: Progress
-    session: Session
 
     def __init__(self, host: Host, roster: Roster) -> None:
-        self._host = host
+        super().__init__(host)
         self._roster = roster
-        self._outbox = Outbox()
-        self._open = False
-        """Between accept and the end of the session."""
-        self._reading = True
-        self._running = False
-        """Inside the loop that executes requests."""
-        self._scheduled = False
-        """A further slice is due."""
-        self._joined = False
-        """Replies leave at the end of this turn."""
-        self._pending: Pending | None = None
-        """The request that is worked on in a thread."""
-        self._write_paused = False
-        """The transport holds more than `UNSENT_HIGH`."""
-        self._blocked = False
-        """Requests are left over until output has drained."""
-        self._ending = False
-        """No further request is executed; the connection ends when its replies have left."""
         self._peer_ended = False
-        self._written_bytes = 0
 
     # -- called by the transport -----------------------------------------------------------------
 
@@ -151,25 +117,9 @@ class Connection(asyncio.Protocol):
         session = self._roster.admit(self, transport)
         if session is None:
             return
-        self._transport = transport
         transport.set_write_buffer_limits(UNSENT_HIGH, UNSENT_LOW)
-        self.session = session
-        self._parser = RequestParser(session.authenticated, self._host.query_bytes_max)
         self._progress = Progress(session.created_at_ns)
-        self._open = True
-
-    def data_received(self, data: bytes) -> None:
-        """Take in one read of the socket and execute what is complete."""
-        if self._ending or not self._open:
-            return
-        host = self._host
-        try:
-            host.state.net_input_bytes += len(data)
-            self.session.last_active_ns = host.clock.monotonic_ns()
-            self._parser.feed(data)
-        except BaseException as error:
-            host.bug(error, None)
-        self._run()
+        self.begin(transport, session)
 
     def eof_received(self) -> bool:
         """The peer sends no more: what it is still owed is sent, then the connection ends."""
@@ -193,35 +143,6 @@ class Connection(asyncio.Protocol):
         self._over()
 
     # -- called by the server --------------------------------------------------------------------
-
-    def send(self, released_offset: int) -> bool:
-        """Write what the log has released; whether more waits for it. Called once per turn."""
-        self._joined = False
-        if not self._open:
-            return False
-        transport, outbox = self._transport, self._outbox
-        if transport.is_closing():
-            return False
-        before = outbox.bytes_waiting
-        parts = outbox.take(released_offset)
-        if parts:
-            count = before - outbox.bytes_waiting
-            self._written_bytes += count
-            self._host.state.net_output_bytes += count
-            if len(parts) == 1:
-                transport.write(parts[0])
-            elif count <= JOIN_BYTES_MAX:
-                transport.write(b"".join(parts))
-            else:
-                transport.writelines(parts)
-        waiting = bool(outbox)
-        if waiting or self._write_paused:
-            self._check_output()
-        if self._blocked:
-            self._unblock()
-        if self._ending and not waiting and self._pending is None and self._open:
-            self._see_off()
-        return waiting
 
     def check(self, now_ns: int) -> None:
         """Look for limits that were passed, about once a second."""
@@ -265,58 +186,22 @@ class Connection(asyncio.Protocol):
 
     # -- requests --------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        """Execute a slice of the requests that are complete."""
-        if self._pending is not None or self._scheduled or self._ending or not self._open:
-            return
-        if self._write_paused or self._outbox.bytes_waiting > UNSENT_HIGH:
-            self._blocked = True
-            self._pause_reading()
-            return
-        host, session, parser, put = self._host, self.session, self._parser, self._outbox.put
-        monotonic_ns, execute = host.clock.monotonic_ns, host.engine.execute
-        argv: list[bytes] | None = None
-        self._running = True
-        try:
-            now_ms = host.clock.now_ms()
-            slice_end_ns = monotonic_ns() + SLICE_NS
-            for _ in range(SLICE_REQUESTS_MAX):
-                try:
-                    argv = parser.next()
-                except ProtocolError as error:
-                    self._refuse(error)
-                    break
-                if argv is None:
-                    self._resume_reading()
-                    break
-                if argv[0] in CROSS_PROTOCOL:
-                    self._refuse_cross_protocol(argv[0])
-                    break
-                reply = execute(session, argv, now_ms)
-                if isinstance(reply, Pending):
-                    self._begin(reply)
-                    break
-                put(reply, session.reply_offset)
-                if session.close_after_reply or session.kill:
-                    self._end()
-                    break
-                parser.authenticated = session.authenticated
-                if monotonic_ns() > slice_end_ns or self._outbox.bytes_waiting > UNSENT_HIGH:
-                    self._continue_later()
-                    break
-            else:
-                self._continue_later()
-            session.query_bytes = parser.buffered_bytes
-        except BaseException as error:
-            host.bug(error, argv)
-        finally:
-            self._running = False
-        self._join()
-
-    def _join(self) -> None:
-        if not self._joined and (self._outbox or self._ending):
-            self._joined = True
-            self._host.turn.join(self)
+    def _execute(self, argv: list[bytes], now_ms: int) -> bool:
+        """Execute one request; whether the next one may follow at once."""
+        if argv[0] in CROSS_PROTOCOL:
+            self._refuse_cross_protocol(argv[0])
+            return False
+        session = self.session
+        reply = self._host.engine.execute(session, argv, now_ms)
+        if not isinstance(reply, bytes):
+            self._begin(reply)
+            return False
+        self._outbox.put(reply, session.reply_offset)
+        if session.close_after_reply or session.kill:
+            self._end()
+            return False
+        self._parser.authenticated = session.authenticated
+        return True
 
     def _continue_later(self) -> None:
         self._scheduled = True
@@ -324,20 +209,32 @@ class Connection(asyncio.Protocol):
         self._host.loop.call_soon(self._continue)
 
     def _continue(self) -> None:
+        """Go on with what is pending, or else with the next requests."""
         self._scheduled = False
-        self._run()
+        pending = self._pending
+        if pending is None:
+            self._run()
+        elif not self._transport.is_closing():
+            if isinstance(pending, Parts):
+                self._send_parts(pending)
+            elif pending.sliced:
+                self._resume(pending, None)
 
     def _unblock(self) -> None:
-        """Go on with the requests that were left over, if output has drained enough."""
+        """Go on with the requests, or the parts of a reply, that were left over, if output has drained enough."""
         if self._blocked and not self._write_paused and self._outbox.bytes_waiting <= UNSENT_HIGH:
             self._blocked = False
-            if self._open and not self._ending and not self._scheduled:
+            if self._open and not self._scheduled and not (self._ending and self._pending is None):
                 self._continue_later()
 
-    # -- replies that are worked out in a thread ---------------------------------------------------
+    # -- replies that are not there at once ----------------------------------------------------------
 
-    def _begin(self, pending: Pending) -> None:
+    def _begin(self, pending: Pending | Parts) -> None:
+        """Go on with `pending` in later turns, or in a thread; nothing else is executed until it is answered."""
         self._pending = pending
+        if isinstance(pending, Parts) or pending.sliced:
+            self._continue_later()
+            return
         self._pause_reading()
         future = self._host.loop.run_in_executor(self._host.threads, pending.work)
         self._host.work.add(future)
@@ -346,24 +243,62 @@ class Connection(asyncio.Protocol):
     def _worked(self, future: asyncio.Future[Any]) -> None:
         """Finish the request whose work is done, and go on with those behind it."""
         self._host.work.discard(future)
-        pending, self._pending = self._pending, None
-        assert pending is not None
+        pending = self._pending
+        assert isinstance(pending, Pending)
         if future.cancelled():
+            self._pending = None
+            return
+        try:
+            result = future.result()
+        except BaseException as error:
+            self._host.bug(error, pending.argv)
+        self._resume(pending, result)
+
+    def _resume(self, pending: Pending, result: Any) -> None:
+        """The work of `pending`, or a slice of it, is done."""
+        self._pending = None
+        if not self._open:
             return
         host, session = self._host, self.session
         try:
-            result = future.result()
-            if not self._open:
-                return
             reply = host.engine.resume(pending, result, host.clock.now_ms())
             session.last_active_ns = host.clock.monotonic_ns()
-            if isinstance(reply, Pending):
+            if not isinstance(reply, bytes):
                 self._begin(reply)
                 return
             self._outbox.put(reply, session.reply_offset)
         except BaseException as error:
             host.bug(error, pending.argv)
-        if session.close_after_reply or session.kill:
+        self._answered()
+
+    def _send_parts(self, parts: Parts) -> None:
+        """Make some more of a long reply, unless enough of it waits for the peer."""
+        if self._write_paused or self._outbox.bytes_waiting > UNSENT_HIGH:
+            self._blocked = True
+            return
+        session, outbox, monotonic_ns = self.session, self._outbox, self._host.clock.monotonic_ns
+        piece, room = b"", PARTS_BYTES_MAX
+        try:
+            slice_end_ns = monotonic_ns() + SLICE_NS
+            while room > 0:
+                piece = parts.next()
+                if not piece:
+                    break
+                outbox.put(piece, session.reply_offset)
+                room = room - len(piece) if monotonic_ns() <= slice_end_ns else 0
+        except BaseException as error:
+            self._host.bug(error, parts.argv)
+        if piece:
+            self._join()
+            self._continue_later()
+        else:
+            self._pending = None
+            session.last_active_ns = monotonic_ns()
+            self._answered()
+
+    def _answered(self) -> None:
+        """What was pending is answered: go on with the requests behind it."""
+        if self.session.close_after_reply or self.session.kill:
             self._end()
         self._join()
         self._run()
@@ -411,12 +346,40 @@ class Connection(asyncio.Protocol):
         host = self._host
         host.turn.leave(self)
         try:
+            self._drop_pending()
             host.engine.forget(self.session)
         except BaseException as error:
             host.bug(error, None)
         self._roster.leave(self)
 
+    def _drop_pending(self) -> None:
+        """Work no longer on what only waits for its next turn; what is in a thread comes back by itself."""
+        pending = self._pending
+        if isinstance(pending, Parts):
+            pending.close()
+        if isinstance(pending, Parts) or (pending is not None and pending.sliced):
+            self._pending = None
+
     # -- flow ------------------------------------------------------------------------------------
+
+    def _write(self, parts: list[bytes], count: int) -> None:
+        self._written_bytes += count
+        self._host.state.traffic.output_bytes += count
+        transport = self._transport
+        if len(parts) == 1:
+            transport.write(parts[0])
+        elif count <= JOIN_BYTES_MAX:
+            transport.write(b"".join(parts))
+        else:
+            transport.writelines(parts)
+
+    def _sent(self, waiting: bool) -> None:
+        if waiting or self._write_paused:
+            self._check_output()
+        if self._blocked:
+            self._unblock()
+        if self._ending and not waiting and self._pending is None and self._open:
+            self._see_off()
 
     def _check_output(self) -> int:
         """Cut a connection that has too much waiting; how many bytes its socket has not taken yet."""

@@ -1,7 +1,9 @@
-"""The log at work: the state machine of `amemdb.persistence.log` on the event loop, its writer in a thread.
+"""The log at work: the state machine of `amemdb.persistence.log` on the event loop, its writer in threads.
 
-The loop never waits for the disk. `flush`, once per turn of the loop, hands what is pending to the thread; while
-the thread is busy, everything that comes meanwhile gathers and goes with the next step, so a slow disk makes larger
+The loop does not wait for the disk. `flush`, once per turn of the loop, has the log write a small block into the
+page cache at once, where that is enough for the replies to leave (policies `everysec` and `no`); they leave in the
+same turn then. Everything else is a step for a thread: one does the syncs that nobody waits for, the other one all
+the rest. While a thread is busy, what comes meanwhile gathers and goes with the next step, so a slow disk makes larger
 blocks and not a longer queue. When a step has come back and `released_offset` has risen, `on_release` is called on
 the loop.
 
@@ -17,12 +19,12 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from typing import Any
 
+from amemdb import native
 from amemdb.errors import StorageError
 from amemdb.persistence import opening
 from amemdb.persistence.codec import LOG_ID_BYTES
@@ -30,8 +32,9 @@ from amemdb.persistence.disk import FolderDisk
 from amemdb.persistence.log import RESERVE_BYTES, SEGMENT_BYTES_MAX, Log, Policy, Report
 from amemdb.persistence.manifest import LOCK_NAME
 from amemdb.persistence.recovery import Progress, RecoveryReport, recover
-from amemdb.persistence.steps import Done, Step
+from amemdb.persistence.steps import Sync
 from amemdb.persistence.writer import LogWriter
+from amemdb.server.log_hands import Hand, NativeHand, PlainHand, Result
 from amemdb.stores.records import Record
 
 _CLOSE_FAILURES_MAX = 2
@@ -82,6 +85,7 @@ class LogService:
         segment_bytes_max: int = SEGMENT_BYTES_MAX,
         reserve_bytes: int = RESERVE_BYTES,
         disk: FolderDisk | None = None,
+        use_native: bool = native.ENABLED,
     ) -> None:
         self.disk = disk or FolderDisk(os.fspath(directory))
         self._unlock = self.disk.lock(LOCK_NAME)
@@ -94,10 +98,13 @@ class LogService:
         self._log: Log
         self._writer: LogWriter
         self._loop: asyncio.AbstractEventLoop
-        self._thread: threading.Thread | None = None
-        self._steps: SimpleQueue[Step | None] = SimpleQueue()
-        self._results: SimpleQueue[Done | BaseException] = SimpleQueue()
+        self._use_native = use_native
+        self._hand: Hand | None = None
+        self._sync_hand: Hand | None = None
         self._busy = False
+        """Whether `_hand` has a step."""
+        self._syncing = False
+        """Whether `_sync_hand` has one."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._stepped: asyncio.Event | None = None
@@ -122,10 +129,12 @@ class LogService:
             reserve_bytes=self._reserve_bytes,
             report=self._on_log,
         )
+        if not self._use_native:
+            self._writer.stay_plain()
         self._log = Log(
             place,
             self._policy,
-            _Room(self),
+            _Spot(self),
             self._on_log,
             segment_bytes_max=self._segment_bytes_max,
             reserve_bytes=self._reserve_bytes,
@@ -135,21 +144,29 @@ class LogService:
         return recovery
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the writer's thread; from here on everything but `append` belongs to `loop`."""
+        """Start the writer's threads; from here on everything but `append` belongs to `loop`."""
         self._loop = loop
-        self._thread = threading.Thread(target=self._write, name="amemdb-log", daemon=True)
-        self._thread.start()
+        kind = NativeHand if self._use_native else PlainHand
+        self._hand = kind(self._writer, "amemdb-log")
+        self._sync_hand = kind(self._writer, "amemdb-sync")
+        self._hand.start(loop, self._on_result)
+        self._sync_hand.start(loop, self._on_sync_result)
         self._advance()
 
     # -- what the engine asks --------------------------------------------------------------------
 
-    def append(self, frame: bytes) -> None:
-        """Take one frame; its room has been asked for before."""
-        self._log.append(frame)
+    def append(self, frames: bytes, count: int = 1) -> None:
+        """Take one unit of `count` whole frames one behind the other; its room has been asked for before."""
+        self._log.append(frames, count)
 
     def refuse_write(self, count_bytes: int) -> str | None:
-        """Why a frame of `count_bytes` cannot be taken now, or None when it can."""
+        """Why a unit of `count_bytes` cannot be taken now, or None when it can."""
         return self._log.refuse_write(count_bytes)
+
+    @property
+    def room(self) -> int:
+        """How many bytes one more unit of this turn may have without `refuse_write` being asked; may be negative."""
+        return self._log.room
 
     def refuse_read(self) -> str | None:
         """Why even reads must be refused now, or None."""
@@ -166,6 +183,11 @@ class LogService:
         return self._log.gates_reads
 
     @property
+    def kept_bytes(self) -> int:
+        """Bytes of frames in memory because they are not safe yet."""
+        return self._log.kept_bytes
+
+    @property
     def released_offset(self) -> int:
         """Up to which offset replies may tell of changes."""
         return self._log.released_offset
@@ -173,22 +195,20 @@ class LogService:
     # -- what the server asks --------------------------------------------------------------------
 
     def flush(self) -> None:
-        """The loop's turn is over: hand what is pending to the writer, if it is free."""
+        """The loop's turn is over: have what is pending written, here or by the thread if that is free.
+
+        What was written here is released when this returns, without a call of `on_release`.
+        """
         log = self._log
         log.end_turn()
-        if log.pending and not self._busy:
-            self._advance()
-
-    def tick(self) -> None:
-        """Do what has come due by time. A timer does it as well; calling this from a cron does no harm."""
-        if not self._busy:
+        if log.pending and not self._busy and log.write_here(time.monotonic()):
             self._advance()
 
     def set_policy(self, policy: Policy) -> None:
         """Change when the log is synced, from now on."""
         self._policy = policy
         self._log.set_policy(policy)
-        self.tick()
+        self._advance()
         self._tell_release()
 
     def status(self) -> LogStatus:
@@ -214,10 +234,10 @@ class LogService:
 
     async def close(self) -> None:
         """Write, sync and close; no frame may be appended any more. `StorageError` if not everything is on disk."""
-        lost = "" if self._thread is None else await self._finish()
-        if self._thread is not None:
-            self._steps.put(None)
-            self._thread.join()
+        lost = "" if self._hand is None else await self._finish()
+        for hand in (self._hand, self._sync_hand):
+            if hand is not None:
+                hand.stop()
         if self._timer is not None:
             self._timer.cancel()
         if hasattr(self, "_writer"):
@@ -230,11 +250,14 @@ class LogService:
     async def _finish(self) -> str:
         """Have the log do its last steps; what was lost, in words, if they cannot be done."""
         log = self._log
-        log.close()
         self._stepped = asyncio.Event()
+        while self._syncing:  # how it ends is no attempt to close
+            await self._stepped.wait()
+            self._stepped.clear()
+        log.close()
         failures = 0
         while not log.closed and failures < _CLOSE_FAILURES_MAX:
-            self.tick()
+            self._advance()
             await self._stepped.wait()
             self._stepped.clear()
             failures += log.failure is not None
@@ -246,13 +269,19 @@ class LogService:
     # -- the loop's side -------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Give the free writer its next step, or see to it that the time of the next one is not missed."""
+        """Have done what is due, or see to it that the time when something will be is not missed."""
+        assert self._hand is not None
+        assert self._sync_hand is not None
         now = time.monotonic()
-        step = self._log.take(now)
-        if step is not None:
-            self._busy = True
-            self._steps.put(step)
-            return
+        if self._log.pending:
+            self._log.write_here(now)
+        while (step := self._log.take(now)) is not None:
+            if isinstance(step, Sync):
+                self._syncing = True
+                self._sync_hand.give(step)
+            else:
+                self._busy = True
+                self._hand.give(step)
         due = self._log.due_at()
         if due == float("inf") or (self._timer is not None and self._timer_at <= due):
             return
@@ -263,29 +292,32 @@ class LogService:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self._guarded(self.tick)
+        self._guarded(self._advance)
 
     def _on_result(self) -> None:
-        self._guarded(self._take_results)
+        self._guarded(self._take_from, self._hand)
 
-    def _take_results(self) -> None:
-        try:
-            result = self._results.get_nowait()
-        except Empty:  # `settle` was faster
-            return
-        self._take_back(result)
-        self._go_on()
+    def _on_sync_result(self) -> None:
+        self._guarded(self._take_from, self._sync_hand)
 
-    def _take_back(self, result: Done | BaseException) -> None:
+    def _take_from(self, hand: Hand) -> None:
+        result = hand.take()
+        if result is not None:
+            self._take_back(result)
+            self._go_on()
+
+    def _take_back(self, result: Result) -> None:
         if isinstance(result, BaseException):
             raise result
-        self._busy = False
+        if isinstance(result.step, Sync):
+            self._syncing = False
+        else:
+            self._busy = False
         self._log.done(result, time.monotonic())
 
     def _go_on(self) -> None:
         """After a step: the next one first, then the replies that have been waiting."""
-        if not self._busy:
-            self._advance()
+        self._advance()
         if self._stepped is not None:
             self._stepped.set()
         self._tell_release()
@@ -296,39 +328,26 @@ class LogService:
             self._released_told = released
             self._on_release()
 
-    def _guarded(self, act: Callable[[], None]) -> None:
+    def _guarded(self, act: Callable[..., None], *arguments: Any) -> None:
         """A loop only prints what a callback raises; a bug must not end there."""
         try:
-            act()
+            act(*arguments)
         except BaseException as bug:
             self._on_bug(bug)
 
     def _settle(self) -> None:
         """Wait, on the loop, for the step under way. What follows from it happens in the next turn."""
-        self._take_back(self._results.get())
+        assert self._hand is not None
+        self._take_back(self._hand.wait())
         self._loop.call_soon(self._guarded, self._go_on)
 
-    # -- the thread's side -----------------------------------------------------------------------
 
-    def _write(self) -> None:
-        while (step := self._steps.get()) is not None:
-            result: Done | BaseException
-            try:
-                result = self._writer.run(step)
-            except BaseException as bug:
-                result = bug
-            self._results.put(result)
-            try:
-                self._loop.call_soon_threadsafe(self._on_result)
-            except RuntimeError:  # the loop was closed without closing the log
-                return
-
-
-class _Room:
-    """How the log asks for room on the spot."""
+class _Spot:
+    """How the log asks for what it needs on the spot."""
 
     def __init__(self, service: LogService) -> None:
         self._service = service
+        self.write_block = service._writer.write_block
         self._pause_until = 0.0
         self._refused_count = 0
         self._last_error: OSError | None = None

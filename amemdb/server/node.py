@@ -14,8 +14,9 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from amemdb import native
 from amemdb.clock import Clock
 from amemdb.config import Config
 from amemdb.engine.engine import CommitLog, Engine
@@ -25,6 +26,11 @@ from amemdb.server.connection import Host
 from amemdb.server.listener import FAREWELLS_MIN, Listener
 from amemdb.server.ticks import Ticks
 from amemdb.stores.stores import Stores
+
+if TYPE_CHECKING or not native.ENABLED:
+    from amemdb.server.turn import Turn
+else:
+    from amemdb.server._turn import Turn
 
 REPLIES_S_MAX = 5.0
 """How long a stop waits for replies that are still owed."""
@@ -43,8 +49,9 @@ class Log(CommitLog, turns.Log, Protocol):
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Serve from now on; releases are reported on `loop`."""
 
-    def tick(self) -> None:
-        """Do what is due by time."""
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of frames in memory because they are not safe yet."""
 
     def status(self) -> Any:
         """What INFO tells."""
@@ -75,7 +82,7 @@ class Node:
         run_id = f"{chance.getrandbits(160):040x}"
         self.state = ServerState(config, clock.monotonic_ns, random.Random(chance.getrandbits(64)), run_id)
         self.engine = Engine(stores, log, self.state, time.perf_counter_ns)
-        self.turn = turns.Turn(loop, log)
+        self.turn = Turn(loop, log)
         self.host = Host(
             loop=loop,
             engine=self.engine,
@@ -88,12 +95,13 @@ class Node:
             stall_ns=config.get("output-stall-timeout") * _NS_PER_S,
             idle_ns=config.get("timeout") * _NS_PER_S,
             bug=bug,
+            hot=self.engine.hot,
         )
         clients_max = config.get("maxclients")
         if sockets_max is not None:
             clients_max = min(clients_max, sockets_max - FAREWELLS_MIN)
         self.listener = Listener(self.host, clients_max, config.get("tcp-keepalive"), sockets_max)
-        self.ticks = Ticks(loop, self.engine, self.state, clock, self.turn, log, self.listener)
+        self.ticks = Ticks(loop, self.engine, self.state, clock, self.turn, self.listener, stores.graveyard)
         self._backlog: int = config.get("tcp-backlog")
         self._hook()
 
@@ -101,8 +109,18 @@ class Node:
         self.state.on_kill = self.listener.kill
         self.state.on_shutdown = self.request_stop
         self.state.sleep = time.sleep
-        self.state.memory_bytes = resident_bytes
+        memory = self.state.memory
+        memory.resident_bytes = resident_bytes
+        memory.log_bytes = lambda: self._log.kept_bytes
+        memory.on_refusing = self._tell_refusing
         self.state.log_status = self._log.status
+
+    def _tell_refusing(self, refusing: bool) -> None:
+        if refusing:
+            limit = self.state.memory.limit_bytes
+            _log.warning("more than maxmemory (%d bytes) is used: writes that add data are refused", limit)
+        else:
+            _log.info("less than maxmemory is used again: all writes are taken")
 
     def released(self) -> None:
         """The log released more: replies that waited for it leave."""
@@ -135,6 +153,8 @@ class Node:
         for future in list(self.host.work):
             future.cancel()  # a result that came after the loop is closed would have nowhere to go
         self._threads.shutdown(wait=False, cancel_futures=True)
+        if self.engine.hot is not None:
+            self.engine.hot.hand_over()
         await self._log.close()
 
     async def _while(self, condition: Callable[[], bool], seconds_max: float) -> None:

@@ -24,7 +24,7 @@ from typing import NoReturn
 
 import uvloop
 
-from amemdb import __version__
+from amemdb import __version__, native
 from amemdb.clock import Clock
 from amemdb.config import Config
 from amemdb.config_file import ConfigFile
@@ -34,13 +34,16 @@ from amemdb.server import collector
 from amemdb.server.crash import Crash, command_name
 from amemdb.server.listener import FAREWELLS_MAX, FAREWELLS_MIN, ListenError, address_text, bind
 from amemdb.server.log_service import LogService
-from amemdb.server.node import Node
+from amemdb.server.node import Node, resident_bytes
+from amemdb.stores.graveyard import Graveyard
 from amemdb.stores.stores import Stores
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread may hold the interpreter while the loop waits: Python's 5 ms would be felt in every search."""
 PROGRESS_S = 2.0
 """How often a long load tells how far it is."""
+FREED_AT_ONCE = 100_000
+"""Parts of what was dropped that a load frees in one call."""
 FILES_RESERVED = 64
 """Open files that are not connections."""
 LEVELS = {"debug": logging.DEBUG, "verbose": 15, "notice": logging.INFO, "warning": logging.WARNING}
@@ -79,6 +82,7 @@ class Process:
         self._clock = Clock(on_jump=_report_jump)
         self._stores = Stores()
         self._node: Node | None = None
+        self._startup_bytes = 0
         self._signals = 0
         self._log = LogService(
             Path(config.get("dir")),
@@ -92,10 +96,11 @@ class Process:
 
     def load(self) -> None:
         """Read the log. Raises `StorageError`. The collector is off meanwhile: nothing loaded is garbage."""
+        self._startup_bytes = resident_bytes()
         started_s = time.monotonic()
         gc.disable()
         try:
-            report = self._log.recover(self._stores.apply, _progress())
+            report = self._log.recover(self._stores.apply, _progress(self._stores.graveyard))
         finally:
             gc.enable()
         collector.settle()
@@ -109,6 +114,8 @@ class Process:
         sockets_max = _sockets_allowed(self._config.get("maxclients"))
         node = Node(self._config, self._stores, self._log, self._clock, loop, self._bug, sockets_max)
         self._node = node
+        node.state.memory.startup_bytes = self._startup_bytes
+        node.state.memory.refresh()
         self._config.on_change("appendfsync", self._log.set_policy)
         if self._config.file is not None:
             node.state.config_rewrite = ConfigFile(self._config.file, self._config, _log.warning).rewrite
@@ -153,12 +160,14 @@ def set_up_logging(level: str) -> None:
 # -- what is told ------------------------------------------------------------------------------------
 
 
-def _progress() -> Progress:
-    """Tells now and then how far a long load is."""
+def _progress(graveyard: Graveyard) -> Progress:
+    """Tells now and then how far a long load is, and lets go of what was dropped by then, as no tick does."""
     started_s = told_s = time.monotonic()
 
     def tell(read_bytes: int, total_bytes: int) -> None:
         nonlocal told_s
+        while len(graveyard):
+            graveyard.free(FREED_AT_ONCE)
         now_s = time.monotonic()
         if now_s - told_s >= PROGRESS_S:
             told_s = now_s
@@ -170,6 +179,7 @@ def _progress() -> Progress:
 
 def _tell_loaded(report: RecoveryReport, stores: Stores, directory: str, seconds: float) -> None:
     _log.info("amemdb %s, process %d, Python %s", __version__, os.getpid(), platform.python_version())
+    _tell_native()
     objects = {
         "sessions": len(stores.conv.sessions),
         "fact namespaces": len(stores.sem.namespaces),
@@ -180,6 +190,17 @@ def _tell_loaded(report: RecoveryReport, stores: Stores, directory: str, seconds
     held = ", ".join(f"{count:,} {name}" for name, count in objects.items() if count) or "nothing"
     folder = os.path.abspath(directory)
     _log.info("loaded %s records from %s in %.2f s: %s", f"{report.records:,}", folder, seconds, held)
+
+
+def _tell_native() -> None:
+    if native.DECLINED:
+        _log.info("native code is not in use: %s", native.MISSING)
+    elif not native.ENABLED:
+        _log.warning(
+            "native code is not in use: %s; everything works, several times slower. Install a C compiler and Python's "
+            "headers, then reinstall",
+            native.MISSING,
+        )
 
 
 def _tell_ready(config: Config, sockets: list[socket.socket]) -> None:

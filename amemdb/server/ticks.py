@@ -1,4 +1,4 @@
-"""What happens by the clock: ten times a second expiry and a tenth of the connections, once a second the log.
+"""What happens by the clock, ten times a second: expiry, freeing what was dropped, looking at connections.
 
 Ticks run by the monotonic clock of the event loop, so a jump of the system clock neither stops nor floods them. Each
 does a bounded amount of work and lets others in between, and a tick that comes late is not made up for.
@@ -7,7 +7,6 @@ does a bounded amount of work and lets others in between, and a tick that comes 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 from amemdb.clock import Clock
 from amemdb.engine.engine import Engine
@@ -15,18 +14,20 @@ from amemdb.engine.state import ServerState
 from amemdb.limits import EXPIRE_BATCH_MAX
 from amemdb.server.listener import Listener
 from amemdb.server.turn import Turn
+from amemdb.stores.graveyard import Graveyard
 
 TICK_S = 0.1
 TICKS_PER_SWEEP = 10
 EXPIRE_BATCHES_MAX = 32
 """Batches of expired objects that one tick removes, each in a turn of its own."""
-
-
-class Log(Protocol):
-    """What is used of the log."""
-
-    def tick(self) -> None:
-        """Do what is due by time."""
+FREE_COUNT = 500
+FREE_SLICE_NS = 1_000_000
+"""What was dropped is freed by so many parts at a time, until a slice of a turn is over."""
+FREE_SLICES_MAX = 16
+"""Slices of one tick, each in a turn of its own."""
+FREE_SLICES_BEHIND = 80
+BEHIND_TICKS = 10
+"""The same once there has been something left for so many ticks: it must not heap up."""
 
 
 class Ticks:
@@ -39,20 +40,22 @@ class Ticks:
         state: ServerState,
         clock: Clock,
         turn: Turn,
-        log: Log,
         listener: Listener,
+        graveyard: Graveyard,
     ) -> None:
         self._loop = loop
         self._engine = engine
         self._state = state
         self._clock = clock
         self._turn = turn
-        self._log = log
         self._listener = listener
+        self._graveyard = graveyard
         self._handle: asyncio.TimerHandle | None = None
         self._due_s = 0.0
-        self._count = 0
         self._expiring = False
+        self._freeing = False
+        self._ticks_behind = 0
+        """Ticks since there was last nothing left to free."""
         self._stopped = False
 
     def start(self) -> None:
@@ -75,15 +78,15 @@ class Ticks:
 
     def run_once(self, late_ns: int) -> None:
         """One tick, which came `late_ns` late."""
-        self._count += 1
         state = self._state
         state.loop_lag_ns = late_ns
         state.loop_lag_ns_max = max(state.loop_lag_ns_max, late_ns)
         state.tick()
         if not self._expiring:
             self._expire(EXPIRE_BATCHES_MAX)
-        if self._count % TICKS_PER_SWEEP == 0:
-            self._log.tick()
+        self._ticks_behind = self._ticks_behind + 1 if len(self._graveyard) else 0
+        if self._ticks_behind and not self._freeing:
+            self._free(FREE_SLICES_MAX if self._ticks_behind < BEHIND_TICKS else FREE_SLICES_BEHIND)
         self._listener.sweep(self._clock.monotonic_ns(), TICKS_PER_SWEEP)
 
     def _expire(self, batches_left: int) -> None:
@@ -96,3 +99,18 @@ class Ticks:
         self._expiring = due >= EXPIRE_BATCH_MAX and batches_left > 1
         if self._expiring:
             self._loop.call_soon(self._expire, batches_left - 1)
+
+    def _free(self, slices_left: int) -> None:
+        """Free some of what was dropped; more of it in the next turn."""
+        if self._stopped:
+            return
+        monotonic_ns = self._clock.monotonic_ns
+        slice_end_ns = monotonic_ns() + FREE_SLICE_NS
+        more = True
+        while more and monotonic_ns() < slice_end_ns:
+            more = self._graveyard.free(FREE_COUNT) >= FREE_COUNT
+        self._freeing = more and slices_left > 1
+        if not more:
+            self._ticks_behind = 0
+        if self._freeing:
+            self._loop.call_soon(self._free, slices_left - 1)

@@ -19,7 +19,9 @@ neither making nor dropping such a table costs more than its pointers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from amemdb import native
 from amemdb.limits import REPLY_ELEMENTS_MAX
 
 _FILL = 12
@@ -28,6 +30,9 @@ _HASH_BITS = 64
 _MASK = (1 << _HASH_BITS) - 1
 _EMPTY_BUCKETS_MAX = 512
 """Empty buckets that one page meets before it returns what it has."""
+_BUCKET_BYTES = 96
+"""Of a list, with the room that it has for more."""
+_POINTER_BYTES = 9
 _MOVED: list[bytes] = []
 """Stands in the coarse table for a bucket that lies in the fine one; nothing is ever put into it."""
 
@@ -36,7 +41,7 @@ def _position(name: bytes) -> int:
     return hash(name) & _MASK
 
 
-class NameIndex:
+class PlainNameIndex:
     """A set of names that can be scanned by pages. Add a name once, discard it once."""
 
     __slots__ = ("_coarse", "_count", "_fine", "_level", "_split")
@@ -54,6 +59,30 @@ class NameIndex:
 
     def __len__(self) -> int:
         return self._count
+
+    def free_some(self, count: int) -> int:
+        """Free about `count` names of an index that is out of use; how many they were."""
+        freed = 0
+        while freed < count and (table := self._fine or self._coarse):
+            freed += len(table.pop())
+        self._count -= freed
+        return freed
+
+    def memory_bytes(self) -> int:
+        """Bytes of memory that the index takes, without the names, about. O(1)."""
+        buckets = len(self._fine) + len(self._coarse) - self._split
+        return _BUCKET_BYTES * buckets + _POINTER_BYTES * (self._count + len(self._fine) + len(self._coarse))
+
+    def walked_bytes(self) -> int:
+        """The same, counted anew."""
+        buckets = [bucket for bucket in self._fine + self._coarse if bucket is not _MOVED]
+        names = sum(map(len, buckets))
+        return _BUCKET_BYTES * len(buckets) + _POINTER_BYTES * (names + len(self._fine) + len(self._coarse))
+
+    def held(self, name: bytes) -> bytes:
+        """The object that was added as `name`, which must be there."""
+        bucket = self._bucket(_position(name))
+        return bucket[bucket.index(name)]
 
     def add(self, name: bytes) -> None:
         """Add `name`, which must not be there yet."""
@@ -147,3 +176,9 @@ class NameIndex:
         self._split -= 1
         high = self._fine.pop()
         self._coarse[self._split] = self._fine.pop() + high
+
+
+if TYPE_CHECKING or not native.ENABLED:
+    NameIndex = PlainNameIndex
+else:
+    from amemdb.stores._names import NameIndex as NameIndex

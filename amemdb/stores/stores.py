@@ -8,18 +8,19 @@ same data, whatever order it came in.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgpack
 
-from amemdb.stores import records
+from amemdb.stores import memory, records
 from amemdb.stores.conversation import ConversationStore
 from amemdb.stores.episodic import EpisodicStore
+from amemdb.stores.graveyard import Graveyard
 from amemdb.stores.keyspace import Keyspace
 from amemdb.stores.records import Record
 from amemdb.stores.semantic import SemanticStore
 from amemdb.stores.summary import SummaryStore
-from amemdb.stores.wheel import Wheel
+from amemdb.stores.wheel import Entry, Wheel, due_of
 from amemdb.stores.working import WorkingStore
 
 
@@ -28,17 +29,31 @@ class Stores:
 
     def __init__(self) -> None:
         self.wheel = Wheel()
-        self.conv = ConversationStore(self.wheel)
-        self.work = WorkingStore(self.wheel)
-        self.sem = SemanticStore(self.wheel)
-        self.epis = EpisodicStore(self.wheel)
-        self.summary = SummaryStore()
-        self.keys = Keyspace(self.wheel)
+        self.graveyard = Graveyard()
+        """What is out of use and large; no state. The server's ticks free it bit by bit."""
+        self.ledger = self.graveyard.ledger
+        """Bytes of memory that the objects take; the tables that they are found by are in `tables_bytes`."""
+        self.conv = ConversationStore(self.wheel, self.graveyard)
+        self.work = WorkingStore(self.wheel, self.graveyard, self.conv)
+        self.sem = SemanticStore(self.wheel, self.graveyard)
+        self.epis = EpisodicStore(self.wheel, self.graveyard)
+        self.summary = SummaryStore(self.graveyard)
+        self.keys = Keyspace(self.graveyard)
         self._appliers = self._table()
 
     def apply(self, record: Record) -> None:
         """Make the change that `record` names."""
         self._appliers[record[0]](record)
+
+    def apply_all(self, batch: Iterable[Record]) -> None:
+        """Make the changes that these records name, in order."""
+        appliers = self._appliers
+        for record in batch:
+            appliers[record[0]](record)
+
+    def due(self, now_ms: int, count_max: int) -> list[Entry]:
+        """At most `count_max` entries of any wheel that are due (see `Wheel.due`)."""
+        return due_of((self.wheel, *(database.wheel for database in self.keys.databases)), now_ms, count_max)
 
     def _table(self) -> list[Callable[[Record], None]]:
         table: list[Callable[[Record], None]] = [_unknown] * (records.KIND_MAX + 1)
@@ -83,7 +98,28 @@ class Stores:
         self.epis.clear()
         self.summary.clear()
         self.keys.clear()
-        self.wheel.clear()
+        wheel_bytes = self.wheel.memory_bytes()
+        self.graveyard.bury(self.wheel.emptied(), wheel_bytes)
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def tables_bytes(self) -> dict[str, int]:
+        """By family, bytes of memory that dicts, scan indexes and wheels take. Some microseconds, whatever is held."""
+        table = memory.table
+        found = {
+            "conversation": table(self.conv.sessions) + self.conv.names.memory_bytes(),
+            "working": table(self.work.sessions),
+            "semantic": table(self.sem.namespaces) + self.sem.names.memory_bytes(),
+            "episodic": table(self.epis.logs) + self.epis.names.memory_bytes(),
+            "summary": table(self.summary.summaries) + self.summary.names.memory_bytes(),
+            "expiry": self.wheel.memory_bytes(),
+        }
+        keyspace = 0
+        for database in self.keys.databases:
+            keyspace += table(database.values) + database.names.memory_bytes() + database.wheel.memory_bytes()
+            keyspace += table(database.expires) + memory.NUMBER_BYTES * len(database.expires)
+        found["keyspace"] = keyspace
+        return found
 
     # -- whole state -----------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
+from itertools import chain
 from operator import itemgetter
 
 Event = tuple[int, int, bytes, bytes, bytes | None, bytes | None]
@@ -30,7 +31,10 @@ _first = itemgetter(0)
 
 
 class Timeline:
-    """A sorted sequence of events, all of `event_type` if there is one. No chunk is ever empty."""
+    """A sorted sequence of events, all of `event_type` if there is one. No chunk is ever empty.
+
+    Its twin is `amemdb.stores._timeline`, which packs events and finds those of a type by itself.
+    """
 
     __slots__ = ("_chunks", "_count", "event_type")
 
@@ -135,21 +139,33 @@ class Timeline:
             chunks.insert(at + 1, chunk[half:])
             del chunk[half:]
 
-    def drop_oldest(self, count: int) -> list[Event]:
-        """Remove the oldest `count` events, of which there must be so many, and return them in order."""
+    def drop_oldest(self, count: int) -> Timeline:
+        """Remove the oldest `count` events, of which there must be so many, and return them as a timeline."""
         assert 0 <= count <= self._count, "a timeline was told to drop more events than it holds"
+        dropped = Timeline()
+        dropped._count = count
         self._count -= count
-        dropped: list[Event] = []
         whole = 0
         for chunk in self._chunks:
             if count < len(chunk):
                 break
-            dropped += chunk
             count -= len(chunk)
             whole += 1
+        dropped._chunks = self._chunks[:whole]
         del self._chunks[:whole]
         if count:
             chunk = self._chunks[0]
-            dropped += chunk[:count]
+            dropped._chunks.append(chunk[:count])
             del chunk[:count]
         return dropped
+
+    def __iter__(self) -> Iterator[Event]:
+        return chain.from_iterable(self._chunks)
+
+    def free_some(self, count: int) -> int:
+        """Free about `count` events, the newest ones, of a timeline that is out of use; how many they were."""
+        freed = 0
+        while self._chunks and freed < count:
+            freed += len(self._chunks.pop())
+        self._count -= freed
+        return freed

@@ -111,9 +111,7 @@ def objects(rig: Rig) -> dict[str, Any]:
         if 0 < conversation.expire_at_ms <= now_ms:
             continue
         turns = [{**turn, b"seq": 0} for turn in rig("AMEM.CONV.GET", name, "WITHMETA")]
-        notes = {
-            key: (value, stores.work.sessions[name][key][1]) for key, value in rig("AMEM.WORK.GETALL", name).items()
-        }
+        notes = {key: stores.work.live(name, key, now_ms) for key in rig("AMEM.WORK.LIST", name)}
         told[f"session {name!r}"] = (conversation.window, conversation.expire_at_ms, turns, notes)
     for name, namespace in stores.sem.namespaces.items():
         keys = rig("AMEM.SEM.LIST", name)

@@ -178,11 +178,11 @@ def test_the_wheel_removes_what_has_ended_as_records_and_counts_it(rig: Rig) -> 
 def test_while_the_log_refuses_nothing_is_removed_and_the_dead_stay_hidden(rig: Rig) -> None:
     run(rig, "SET k v PX 10")
     rig.advance_ms(5000)
-    rig.log.room = 0
+    rig.log.frame_bytes_max = 0
     assert rig.tick() == 0
     assert run(rig, "GET k") is None
     assert len(rig.stores.keys.databases[0].values) == 1
-    rig.log.room = 1 << 20
+    rig.log.frame_bytes_max = 1 << 20
     assert rig.tick() == 1
     assert rig.stores.keys.databases[0].values == {}
 

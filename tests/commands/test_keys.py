@@ -306,13 +306,13 @@ def test_copies_that_make_no_sense(rig: Rig, line: str, reason: str) -> None:
 
 def test_copy_and_rename_ask_for_room_for_the_value(rig: Rig) -> None:
     rig.send(b"SET", b"big", b"x" * 100_000)
-    rig.log.room = 50_000
+    rig.log.frame_bytes_max = 50_000
     for line in ("RENAME big other", "RENAMENX big other", "COPY big other"):
         reply = run(rig, line)
         assert str(reply).startswith("MISCONF ")
     assert run(rig, "KEYS *") == [b"big"]
     assert run(rig, "SET small v") == b"OK"
-    rig.log.room = 1 << 20
+    rig.log.frame_bytes_max = 1 << 20
     assert run(rig, "COPY big other") == 1
 
 

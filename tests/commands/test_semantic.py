@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from rig import START_MS, Rig, decode, records_of
 
-from amemdb.commands import semantic
-from amemdb.engine.engine import Pending
+from amemdb.commands import semantic, vectors
+from amemdb.engine.answers import Parts, Pending
 from amemdb.index.exact import ROW_FLOATS
 
 NOW = START_MS
@@ -32,7 +32,7 @@ class Node(Rig):
             result = answer.work()
             self.between()
             answer = self.engine.resume(answer, result, self.now_ms)
-        return answer
+        return answer.whole() if isinstance(answer, Parts) else answer
 
     def between(self) -> None:
         """For tests to replace."""
@@ -574,6 +574,93 @@ def test_a_namespace_made_anew_under_way_is_searched_from_the_start(long: Node) 
     ]
     script = iter(["AMEM.SEM.DROP a", "AMEM.SEM.CREATE a 3", "AMEM.SEM.STORE a k119 other 1 0 0"])
     assert "vector must have 3 components, got 4" in str(long.line("AMEM.SEM.RECALL a 9 1 0 0 0"))
+
+
+# -- long vectors ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reading(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """A node on which every vector of decimals is read off the loop."""
+    monkeypatch.setattr(vectors, "LOOP_TOKENS_MAX", 0)
+    return node
+
+
+def test_only_a_long_vector_of_decimals_is_read_off_the_loop(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "LOOP_TOKENS_MAX", 4)
+    node.line("AMEM.SEM.CREATE five 5")
+    node.line("AMEM.SEM.STORE a k text 1 0 0 0")
+    node.run("AMEM.SEM.STORE", "five", "k", "text", "FP32", struct.pack("<5f", 1, 0, 0, 0, 0))
+    assert node.deferred == 0
+    node.line("AMEM.SEM.STORE five k text 1 0 0 0 0")
+    assert node.deferred == 1
+    node.line("AMEM.SEM.RECALL five 1 1 0 0 0 0")
+    node.line("AMEM.SEARCH five 1 1 0 0 0 0")
+    assert node.deferred == 3
+
+
+def test_a_vector_read_off_the_loop_is_stored_and_found_as_any(reading: Node) -> None:
+    reading.line("AMEM.SEM.STORE a k text 0.25 -1 3 0.1 TTL 5 SOURCE mail TRUST trusted META {}")
+    whole = struct.pack("<4f", 0.25, -1, 3, 0.1)
+    assert reading.last_record()[1:] == [b"a", b"k", 1, b"text", whole, NOW + 5000, b"mail", 1, b"{}", NOW]
+    (found,) = labelled(reading.line("AMEM.SEM.RECALL a 1 0.25 -1 3 0.1 WITHMETA"))
+    assert (found[b"key"], found[b"similarity"], found[b"source"]) == (b"k", b"1", b"mail")
+    assert keys(reading.line("AMEM.SEARCH a 1 0.25 -1 3 0.1")) == [b"k"]
+    assert reading.line("AMEM.SEM.RECALL nobody 1 1 2 3") == []
+    assert reading.deferred == 4
+    reading.restart()
+
+
+@pytest.mark.parametrize("vector", ["1 0 0", "1 0 0 0 0", "1 0 x- 0", "1 0 1x 0", "1 0 1e39 0", "1 0 nan 0", "0 0 0 0"])
+def test_a_vector_is_refused_off_the_loop_in_the_same_words(
+    node: Node, monkeypatch: pytest.MonkeyPatch, vector: str
+) -> None:
+    lines = [f"AMEM.SEM.STORE a k text {vector}", f"AMEM.SEM.RECALL a 1 {vector}", f"AMEM.SEM.RECALL nobody 1 {vector}"]
+    inline = [str(node.line(line)) for line in lines]
+    monkeypatch.setattr(vectors, "LOOP_TOKENS_MAX", 0)
+    frames = len(node.log.frames)
+    assert [str(node.line(line)) for line in lines] == inline
+    assert node.deferred == 3
+    assert len(node.log.frames) == frames
+
+
+def test_a_namespace_that_went_while_the_vector_was_read(reading: Node) -> None:
+    other = another(reading)
+    reading.between = lambda: other("AMEM.SEM.DROP a")  # type: ignore[method-assign]
+    assert "not found" in str(reading.line("AMEM.SEM.STORE a k text 1 0 0 0"))
+    other("AMEM.SEM.CREATE a 4")
+    script = iter(["AMEM.SEM.DROP a", "AMEM.SEM.CREATE a 3"])
+    reading.between = lambda: [other(line) for line in script]  # type: ignore[method-assign]
+    assert "vector must have 3 components" in str(reading.line("AMEM.SEM.STORE a k text 1 0 0 0"))
+    assert reading.line("AMEM.SEM.LIST a") == []
+
+
+def test_the_gates_are_passed_again_before_a_vector_is_stored(reading: Node) -> None:
+    reading.between = lambda: setattr(reading.log, "frame_bytes_max", 0)  # type: ignore[method-assign]
+    assert str(reading.line("AMEM.SEM.STORE a k text 1 0 0 0")).startswith("MISCONF")
+    assert reading.line("AMEM.SEM.LIST a") == []
+
+
+def test_inside_a_transaction_a_long_vector_is_read_in_line(reading: Node) -> None:
+    reading.line("MULTI")
+    reading.line("AMEM.SEM.STORE a k text 1 0 0 0")
+    reading.line("AMEM.SEM.STORE a k text 1 0 0 1x")
+    stored, refused = reading.line("EXEC")
+    assert stored == b"OK"
+    assert "component 4" in str(refused)
+
+
+def test_float32_bytes_are_the_record_without_a_copy() -> None:
+    sent = struct.pack("<4f", 0.25, -1, 3, 0.1)
+    assert vectors.vector_of(sent, 4, b"cosine") is sent
+
+
+def test_the_bad_one_of_many_numbers_is_named(node: Node) -> None:
+    node.line("AMEM.SEM.CREATE wide 1000")
+    for place in (1, 64, 65, 500, 1000):
+        numbers = ["0.5"] * 1000
+        numbers[place - 1] = "1e39"
+        assert f"component {place} of the vector" in node.refused("AMEM.SEM.STORE", "wide", "k", "text", *numbers)
 
 
 def another(node: Node) -> Any:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from amemdb.engine.engine import Pending
+from amemdb import config
+from amemdb.engine.answers import Pending
 from amemdb.engine.info import REDIS_VERSION, SECTIONS, human
+from amemdb.limits import CONFIG_PATTERNS_BYTES_MAX, CONFIG_PATTERNS_MAX, INFO_SECTIONS_MAX
 from tests.commands.wire import NOW_MS, Error, Peer, Status, Text, Wire
 
 
@@ -77,11 +79,18 @@ def test_a_wall_clock_that_jumps_moves_no_uptime(wire: Wire, peer: Peer) -> None
 
 
 def test_memory_is_what_the_server_measures(wire: Wire, peer: Peer) -> None:
-    wire.state.memory_bytes = lambda: 3 << 20
-    assert info(peer)["memory"]["used_memory_human"] == "3.00M"
-    wire.state.memory_bytes = lambda: 1 << 20
+    memory = wire.state.memory
+    before = int(info(peer)["memory"]["used_memory"])
+    memory.startup_bytes, memory.log_bytes, memory.resident_bytes = 3 << 20, lambda: 1 << 20, lambda: 6 << 20
     told = info(peer)["memory"]
-    assert (told["used_memory"], told["used_memory_peak"]) == (str(1 << 20), str(3 << 20))
+    assert told["used_memory"] == str(before + (4 << 20))
+    assert told["used_memory_rss_human"] == "6.00M"
+    assert 1 < float(told["mem_fragmentation_ratio"]) < 1.6
+    assert (told["used_memory_startup"], told["mem_aof_buffer"]) == (str(3 << 20), str(1 << 20))
+    memory.log_bytes = lambda: 0
+    again = info(peer)["memory"]
+    assert (again["used_memory"], again["used_memory_peak"]) == (str(before + (3 << 20)), told["used_memory"])
+    assert int(again["used_memory"]) == int(again["used_memory_overhead"]) + int(again["used_memory_dataset"])
 
 
 def test_sizes_for_people() -> None:
@@ -194,6 +203,16 @@ def test_config_get_is_a_map_of_what_fits(wire: Wire, peer: Peer) -> None:
     assert peer("CONFIG", "GET", "no-such") == []
     assert len(peer("CONFIG", "GET", "*")) == 2 * len(wire.config.names())
     assert isinstance(peer("CONFIG", "GET"), Error)
+
+
+def test_what_one_request_may_ask_for_is_bounded(peer: Peer) -> None:
+    assert isinstance(peer("INFO", *["server"] * INFO_SECTIONS_MAX), bytes)
+    assert "too many sections: at most 64" in str(peer("INFO", *["server"] * (INFO_SECTIONS_MAX + 1)))
+    assert peer("CONFIG", "GET", *["save"] * CONFIG_PATTERNS_MAX) == [b"save", b""]
+    assert "too many patterns: at most 64" in str(peer("CONFIG", "GET", *["save"] * (CONFIG_PATTERNS_MAX + 1)))
+    widest = "*" * (CONFIG_PATTERNS_BYTES_MAX - 4)
+    assert len(peer("CONFIG", "GET", "save", widest)) == 2 * len(config.SETTINGS)
+    assert "too many patterns" in str(peer("CONFIG", "GET", "save", widest + "*"))
 
 
 def test_what_redis_benchmark_asks_for(peer: Peer) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from amemdb.commands.session import Session
 from amemdb.config import Config
-from amemdb.engine.engine import Engine, Pending
+from amemdb.engine.answers import Parts, Pending
+from amemdb.engine.engine import Engine
 from amemdb.engine.state import ServerState
 from amemdb.stores.stores import Stores
 
@@ -89,7 +90,7 @@ class Peer:
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         reply = self.wire.engine.execute(self.session, argv, self.wire.now_ms)
         assert not isinstance(reply, Pending)
-        return reply
+        return reply.whole() if isinstance(reply, Parts) else reply
 
     def __call__(self, *words: bytes | str | int) -> Any:
         """The answer to one request, read."""

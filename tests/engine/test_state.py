@@ -9,6 +9,7 @@ import pytest
 
 from amemdb.commands.table import COMMANDS
 from amemdb.config import Config
+from amemdb.engine.memory import CLIENT_BYTES, ROUND_TICKS
 from amemdb.engine.slowlog import ARG_BYTES_KEPT, ARGS_KEPT, SlowLog, kept
 from amemdb.engine.state import SAMPLES_MAX, ServerState
 from amemdb.errors import CommandError
@@ -130,9 +131,10 @@ def test_a_reset_forgets_counters_and_keeps_gauges(state: ServerState) -> None:
     state.open_session()
     for name in (
         "connections_rejected", "output_limit_cuts", "stall_cuts", "idle_timeouts", "protocol_errors",
-        "net_input_bytes", "net_output_bytes", "logins_failed", "expired", "loop_lag_ns_max",
+        "logins_failed", "expired", "loop_lag_ns_max",
     ):  # fmt: skip
         setattr(state, name, 5)
+    state.traffic.input_bytes = state.traffic.output_bytes = 5
     state.loop_lag_ns = 3_000
     state.count_failure("GET", "ERR", True)
     state.reset_statistics()
@@ -145,9 +147,9 @@ def test_a_reset_forgets_counters_and_keeps_gauges(state: ServerState) -> None:
 def test_every_counter_of_the_server_is_told(state: ServerState) -> None:
     for value, name in enumerate(
         ("connections_received", "connections_rejected", "output_limit_cuts", "stall_cuts", "idle_timeouts",
-         "protocol_errors", "net_input_bytes", "net_output_bytes", "logins_failed", "expired"), 1001,
+         "protocol_errors", "input_bytes", "output_bytes", "logins_failed", "expired"), 1001,
     ):  # fmt: skip
-        setattr(state, name, value)
+        setattr(state.traffic if hasattr(state.traffic, name) else state, name, value)
     state.loop_lag_ns_max = 1_011_999
     assert {str(value) for value in range(1001, 1012)} <= set(lines(state, "stats").values())
 
@@ -161,7 +163,7 @@ def test_rates_are_of_the_last_ticks(state: ServerState, clock: Clock) -> None:
     def second_of(calls: int, bytes_in: int) -> None:
         for _ in range(calls):
             state.count_call(COMMANDS["PING"], [b"PING"], session, 1, NOW_MS)
-        state.net_input_bytes += bytes_in
+        state.traffic.input_bytes += bytes_in
         clock.now_ns += SECOND_NS
         state.tick()
 
@@ -179,7 +181,7 @@ def test_rates_are_of_the_last_ticks(state: ServerState, clock: Clock) -> None:
 
 def test_ticks_at_one_moment_divide_by_nothing(state: ServerState) -> None:
     state.tick()
-    state.net_input_bytes = 10
+    state.traffic.input_bytes = 10
     state.tick()
     assert state.rates().input_bytes > 0
 
@@ -196,9 +198,23 @@ def test_a_reset_between_ticks_makes_no_negative_rate(state: ServerState, clock:
 
 def test_the_peak_is_seen_by_ticks(state: ServerState) -> None:
     for used in (10, 50, 20):
-        state.memory_bytes = lambda used=used: used  # type: ignore[misc]
+        state.memory.log_bytes = lambda used=used: used << 20  # type: ignore[misc]
         state.tick()
-    assert lines(state, "memory")["used_memory_peak"] == "50"
+    peak, now = (int(lines(state, "memory")[name]) for name in ("used_memory_peak", "used_memory"))
+    assert peak - now == 30 << 20
+
+
+def test_buffers_of_connections_count(state: ServerState) -> None:
+    sessions = [state.open_session() for _ in range(25)]
+    assert int(lines(state, "memory")["mem_clients_normal"]) == 25 * CLIENT_BYTES
+    for session in sessions:
+        session.query_bytes, session.output_bytes, session.queue_bytes = 1000, 100, 10
+    for _ in range(2 * ROUND_TICKS + 2):
+        state.tick()
+    assert state.memory.clients_bytes == 25 * (CLIENT_BYTES + 1110)
+    for session in sessions:
+        state.close_session(session)
+    assert lines(state, "memory")["mem_clients_normal"] == "0"
 
 
 # -- settings ----------------------------------------------------------------------------------------

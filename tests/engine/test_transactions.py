@@ -220,19 +220,19 @@ def test_replies_that_together_are_too_long_are_left_out_and_the_rest_is_answere
 
 def test_a_write_that_the_log_cannot_take_is_not_queued(rig: Rig) -> None:
     run(rig, "MULTI")
-    rig.log.room = 0
+    rig.log.frame_bytes_max = 0
     assert said(run(rig, "SET k v")).startswith("MISCONF ")
-    rig.log.room = 1 << 30
+    rig.log.frame_bytes_max = 1 << 30
     assert said(run(rig, "EXEC")).startswith("EXECABORT ")
 
 
 def test_a_log_that_fills_up_before_exec_has_it_refused_whole(rig: Rig) -> None:
     script(rig, "WATCH w; MULTI; SET a 1; GET a")
-    rig.log.room = 0
+    rig.log.frame_bytes_max = 0
     reply = said(silent_error(rig, "EXEC"))
     assert reply.startswith("EXECABORT Transaction discarded because of: MISCONF Errors writing to the log")
     assert (rig.session.queue, rig.session.watched) == (None, {})
-    rig.log.room = 1 << 30
+    rig.log.frame_bytes_max = 1 << 30
     assert script(rig, "MULTI; GET a; EXEC")[-1] == [None]
 
 

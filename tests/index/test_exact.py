@@ -426,7 +426,7 @@ def test_garbage_read_from_rows_being_written_is_never_used(small_blocks: None) 
         blocks, squares, _ = facts.index.snapshot()
         saved = [(block.copy()) for block in blocks], squares.copy()
         for row in changed:
-            blocks[row // 16][row % 16] = poison
+            blocks[row // facts.index.block_rows][row % facts.index.block_rows] = poison
             squares[row] = poison
         found = search.work()
         for block, whole in zip(blocks, saved[0], strict=True):

@@ -18,7 +18,7 @@ from amemdb.persistence import opening
 from amemdb.persistence.codec import pack_frame
 from amemdb.persistence.log import Log, Policy
 from amemdb.persistence.recovery import RecoveryReport, recover
-from amemdb.persistence.steps import Step
+from amemdb.persistence.steps import Done, Step, Sync
 from amemdb.stores.records import KEY_SET
 
 SECTOR = 512
@@ -246,7 +246,10 @@ class SimulatedDisk:
 
 
 class Driven:
-    """A log on a disk, its writer driven by hand; `told` is what it had to say."""
+    """A log on a disk, its writer driven by hand; `told` is what it had to say.
+
+    `step` is the step under way, `sync` the Sync beside it. With `here`, turns end with a write on the spot.
+    """
 
     def __init__(
         self, disk: Any, policy: Policy = "everysec", *, segment_bytes_max: int = 1 << 20, reserve: int = 65536
@@ -256,6 +259,10 @@ class Driven:
         self.told: list[tuple[str, str]] = []
         self.now = 0.0
         self.step: Step | None = None
+        self.sync: Sync | None = None
+        self.synced: Done | None = None
+        """How the Sync went, if the disk has done it already and the log was not told."""
+        self.here = False
         self.after_step: Callable[[Driven], None] = lambda driven: None
         manifest = opening.read(disk)
         self.report = RecoveryReport() if manifest is None else recover(disk, manifest, self.applied.append)
@@ -273,16 +280,20 @@ class Driven:
     def _tell(self, level: str, text: str) -> None:
         self.told.append((level, text))
 
-    # -- Room ------------------------------------------------------------------------------------
+    # -- Spot ------------------------------------------------------------------------------------
 
     def file_bytes_max(self) -> int:
         return self.disk.file_bytes_max()
 
     def settle(self) -> None:
-        self.finish()
+        self.finish_step()
 
     def extend(self, end: int, count_wanted: int, count_min: int) -> int:
         return self.writer.extend(end, count_wanted, count_min)
+
+    def write_block(self, position: int, offset: int, durable: int, payload: bytes) -> None:
+        assert self.step is None and self.sync is None, "somebody else is at the file"  # noqa: PT018
+        self.writer.write_block(position, offset, durable, payload)
 
     # -- by hand ---------------------------------------------------------------------------------
 
@@ -294,18 +305,53 @@ class Driven:
         self.log.append(data)
         return True
 
+    def write_until(self, kind: type[Step]) -> int:
+        """Write one frame a turn until a step of that kind is under way; how many they were."""
+        for count in range(1, 10_000):
+            assert self.write(count - 1)
+            if self.begin() and isinstance(self.step, kind):
+                return count
+            while self.step is not None or self.sync is not None:
+                self.finish()
+        raise AssertionError(f"there was no {kind.__name__}")
+
     def begin(self) -> bool:
-        """Take the next step without doing it."""
+        """End the turn and take the next steps without doing them; whether any is under way."""
         self.log.end_turn()
-        if self.step is None:
-            self.step = self.log.take(self.now)
-        return self.step is not None
+        if self.here and self.log.pending:
+            self.log.write_here(self.now)
+            self.after_step(self)
+        while (step := self.log.take(self.now)) is not None:
+            if isinstance(step, Sync):
+                assert self.sync is None
+                self.sync = step
+                if self.disk.random.random() < 0.5:  # what is written from now on is not covered
+                    self.synced = self.writer.run(step)
+            else:
+                assert self.step is None
+                self.step = step
+        return self.step is not None or self.sync is not None
 
     def finish(self) -> None:
-        """Do the step that was begun."""
+        """Do a step that was begun, the Sync beside another one last."""
+        if self.step is not None:
+            self.finish_step()
+        else:
+            self.finish_sync()
+
+    def finish_step(self) -> None:
         assert self.step is not None
         step, self.step = self.step, None
-        self.log.done(self.writer.run(step), self.now)
+        self._done(self.writer.run(step))
+
+    def finish_sync(self) -> None:
+        assert self.sync is not None
+        done, step = self.synced, self.sync
+        self.sync = self.synced = None
+        self._done(done or self.writer.run(step))
+
+    def _done(self, done: Done) -> None:
+        self.log.done(done, self.now)
         self.after_step(self)
 
     def run(self, seconds: float = 0.0) -> None:
@@ -319,7 +365,7 @@ class Driven:
 
     def close(self) -> None:
         """Stop in order."""
-        if self.step is not None:
+        while self.step is not None or self.sync is not None:
             self.finish()
         self.log.close()
         self.run(2.0)

@@ -67,7 +67,9 @@ class Life:
 
     def _start(self) -> Driven:
         segment, reserve = self.random.choice([500, 3000, 1 << 20]), self.random.choice([300, 4000, 65536])
-        return Driven(self.disk, self.policy, segment_bytes_max=segment, reserve=reserve)
+        driven = Driven(self.disk, self.policy, segment_bytes_max=segment, reserve=reserve)
+        driven.here = self.random.random() < 0.5
+        return driven
 
     def _live(self, driven: Driven) -> None:
         log = driven.log
@@ -82,7 +84,9 @@ class Life:
             elif action < 0.7:
                 driven.begin()
             elif action < 0.8 and driven.step is not None:
-                driven.finish()
+                driven.finish_step()
+            elif action < 0.83:
+                driven.here = not driven.here
             elif action < 0.9:
                 driven.now += self.random.choice([0.01, 0.3, 1.0, 2.0])
             elif action < 0.92:
@@ -98,7 +102,9 @@ class Life:
             if driven.step is None:
                 driven.begin()
             if driven.step is not None and self.random.random() < 0.6:
-                driven.finish()
+                driven.finish_step()
+            if driven.sync is not None and self.random.random() < 0.4:
+                driven.finish_sync()
 
     def _note(self, driven: Driven) -> None:
         """What replies may have told by now, under the policy of this moment."""

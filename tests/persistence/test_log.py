@@ -334,9 +334,7 @@ def test_room_is_counted_over_all_frames_of_a_turn():
 
 def test_room_is_asked_for_only_when_nobody_else_is_at_the_file():
     driven = opened(reserve=1000)
-    while not isinstance(driven.step, Extend):
-        assert driven.write(0)
-        driven.begin() if driven.step is None else driven.finish()
+    driven.write_until(Extend)
     assert driven.write(1, 30_000)
     assert driven.step is None, "the reservation under way was settled first"
     driven.run()
@@ -392,13 +390,7 @@ def test_an_empty_segment_is_not_followed_by_another():
 
 def test_the_room_that_was_granted_survives_a_change_of_segments():
     driven = opened(segment_bytes_max=2000, reserve=1000)
-    number = 0
-    while not isinstance(driven.step, Switch):
-        driven.write(number)
-        number += 1
-        driven.begin()
-        if driven.step is not None and not isinstance(driven.step, Switch):
-            driven.finish()
+    number = driven.write_until(Switch)
     driven.disk.space = 1200
     while driven.write(number):
         number += 1

@@ -9,9 +9,9 @@ import pytest
 from checks import run, scanned
 from rig import Rig
 
+from amemdb.commands import scanning
 from amemdb.limits import INT64_MAX
 from amemdb.protocol import reply
-from amemdb.stores import names
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_page_fits_a_reply_whatever_count_says(monkeypatch: pytest.MonkeyPatch
     everyone = [b"name-%d" % number for number in range(50)]
     for name in everyone:
         run(rig, make.format(name.decode()))
-    for module in (reply, names):
+    for module in (reply, scanning):
         monkeypatch.setattr(module, "REPLY_ELEMENTS_MAX", 8)
     for count in (9, 50, INT64_MAX):
         assert len(run(rig, f"{scan} 0 COUNT {count}")[1]) <= 8

@@ -18,7 +18,7 @@ def rig() -> Rig:
     rig = Rig()
     rig.log.gates_reads = True
     rig("SET", "k", "v")
-    rig.log.room = 0
+    rig.log.frame_bytes_max = 0
     rig.log.unreadable = "the disk is gone"
     return rig
 
@@ -43,12 +43,12 @@ def test_a_refused_transaction_waits_for_nothing(rig: Rig) -> None:
 
 
 def test_a_transaction_refused_at_its_end_waits_for_nothing(rig: Rig) -> None:
-    rig.log.room = 1 << 30
+    rig.log.frame_bytes_max = 1 << 30
     rig.log.unreadable = None
     session = rig.connect()
     for words in (("MULTI",), ("SET", "k", "w")):
         rig(*words, session=session)
-    rig.log.room = 0
+    rig.log.frame_bytes_max = 0
     assert refused(rig, session, "EXEC") == "EXECABORT"
     assert session.reply_offset == 0
 

@@ -18,7 +18,7 @@ def rig() -> Rig:
 
 def test_values_copied_in_one_transaction_add_up(rig: Rig) -> None:
     rig("SET", "big", "x" * 10_000)
-    rig.log.room = 35_000
+    rig.log.frame_bytes_max = 35_000
     rig("MULTI")
     for name in "abcd":
         rig("COPY", "big", name)
@@ -33,9 +33,9 @@ def test_values_copied_in_one_transaction_add_up(rig: Rig) -> None:
 def test_removals_are_as_long_as_the_names(rig: Rig) -> None:
     rig("SET", "k" * 100_000, "v", "PX", 10)
     rig.advance_ms(5000)
-    rig.log.room = 50_000
+    rig.log.frame_bytes_max = 50_000
     assert rig.tick() == 0
-    rig.log.room = 200_000
+    rig.log.frame_bytes_max = 200_000
     assert rig.tick() == 1
 
 

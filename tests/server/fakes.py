@@ -12,7 +12,8 @@ from amemdb.clock import Clock
 from amemdb.commands.context import Deferred
 from amemdb.commands.session import Session
 from amemdb.config import Config
-from amemdb.engine.engine import Engine, Pending
+from amemdb.engine.answers import Parts, Pending
+from amemdb.engine.engine import Engine
 from amemdb.engine.state import ServerState
 from amemdb.server.connection import Connection, Host
 from amemdb.server.listener import Listener
@@ -88,18 +89,22 @@ class FakeLog:
     """A log whose releases the test decides, or that releases at once with `eager`."""
 
     gates_reads = False
+    kept_bytes = 0
 
     def __init__(self, eager: bool = True) -> None:
         self.eager = eager
         self.offset = 0
         self.released_offset = 0
         self.flushes: list[int] = []
-        self.ticks = 0
         self.closed = False
         self.refusal: str | None = None
 
-    def append(self, frame: bytes) -> None:
-        self.offset += len(frame)
+    def append(self, frames: bytes, count: int = 1) -> None:
+        self.offset += len(frames)
+
+    @property
+    def room(self) -> int:
+        return 0
 
     def refuse_write(self, count_bytes: int) -> str | None:
         return self.refusal
@@ -114,9 +119,6 @@ class FakeLog:
 
     def start(self, loop: Any) -> None:
         pass
-
-    def tick(self) -> None:
-        self.ticks += 1
 
     def status(self) -> Any:
         return None
@@ -222,16 +224,16 @@ class ScriptedEngine:
         self.executed: list[list[bytes]] = []
         self.times: list[int] = []
         self.forgotten: list[Session] = []
-        self.scripts: dict[bytes, Callable[[Session, list[bytes]], bytes | Pending]] = {}
+        self.scripts: dict[bytes, Callable[[Session, list[bytes]], bytes | Pending | Parts]] = {}
 
-    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> bytes | Pending:
+    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> bytes | Pending | Parts:
         self.executed.append(argv)
         self.times.append(now_ms)
         script = self.scripts.get(argv[0])
         return script(session, argv) if script is not None else b"+%b\r\n" % b" ".join(argv)
 
-    def resume(self, pending: Pending, result: Any, now_ms: int) -> bytes | Pending:
-        return cast("bytes | Pending", pending.deferred.finish(cast(Any, None), result))
+    def resume(self, pending: Pending, result: Any, now_ms: int) -> bytes | Pending | Parts:
+        return cast("bytes | Pending | Parts", pending.deferred.finish(cast(Any, None), result))
 
     def forget(self, session: Session) -> None:
         self.forgotten.append(session)

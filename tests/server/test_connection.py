@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from amemdb.server.connection import CROSS_PROTOCOL, SLICE_REQUESTS_MAX, UNSENT_HIGH
+from amemdb.server.connection import CROSS_PROTOCOL
 from amemdb.server.farewell import LINGER_BYTES_MAX
+from amemdb.server.pump import SLICE_REQUESTS_MAX, UNSENT_HIGH
 from tests.server.fakes import START_MS, BugShown, Rig, pending
 
 
@@ -317,8 +318,8 @@ def test_client_list_sees_what_waits():
     rig.listener.sweep(rig.hand.ns)
     assert connection.session.output_bytes == 500_000
     assert connection.session.query_bytes == len(b"*1\r\n$9\r\nhal")
-    assert rig.state.net_input_bytes == len(line("GET") + b"*1\r\n$9\r\nhal")
-    assert rig.state.net_output_bytes == 500_000
+    assert rig.state.traffic.input_bytes == len(line("GET") + b"*1\r\n$9\r\nhal")
+    assert rig.state.traffic.output_bytes == 500_000
 
 
 # -- the end of a connection -----------------------------------------------------------------------

@@ -62,6 +62,25 @@ def test_the_banner_says_what_there_is_to_know(tmp_path):
         assert "password" not in server.output
 
 
+def test_beyond_maxmemory_it_loads_and_refuses_and_says_so(tmp_path):
+    with ServerProcess(tmp_path / "data") as server, redis.Redis(port=server.port) as client:
+        for index in range(100):
+            client.set(f"k{index}", b"x" * 1000)
+    with ServerProcess(tmp_path / "data", "--maxmemory", "1mb") as server, redis.Redis(port=server.port) as client:
+        assert client.dbsize() == 100
+        for _ in range(3):
+            with pytest.raises(redis.exceptions.OutOfMemoryError, match="used memory > 'maxmemory'"):
+                client.set("k", "v")
+        assert client.delete("k1") == 1
+        assert client.memory_stats()["keys.count"] == 99
+        assert client.memory_usage("k2") > 1000
+        assert client.info("errorstats")["errorstat_OOM"] == {"count": 3}
+        assert server.output.count("more than maxmemory (1048576 bytes) is used") == 1
+        client.config_set("maxmemory", 0)
+        assert client.set("k", "v")
+        server.wait_until(lambda: "less than maxmemory is used again" in server.output, "the notice")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_in_order_and_everything_is_there_afterwards(tmp_path, number):
     with ServerProcess(tmp_path / "data") as server:

@@ -33,7 +33,7 @@ def test_a_command_pair_may_be_cut_anywhere():
         for cut in range(1, len(pair)):
             client = await server.client()
             client.send(pair[:cut])
-            await until(lambda: server.node.state.net_input_bytes % len(pair) == cut % len(pair))  # noqa: B023
+            await until(lambda: server.node.state.traffic.input_bytes % len(pair) == cut % len(pair))  # noqa: B023
             await client.ask(pair[cut:], b"+OK\r\n$4\r\na\r\nb\r\n")
             await client.close()
         client = await server.client()
@@ -126,7 +126,7 @@ def test_many_half_sent_requests_take_no_effect_and_others_are_served():
         slow = [await server.client() for _ in range(300)]
         for client in slow:
             client.send(half)
-        await until(lambda: server.node.state.net_input_bytes == 300 * len(half))
+        await until(lambda: server.node.state.traffic.input_bytes == 300 * len(half))
         other = await server.client()
         await other.ask(line("GET", "k"), b"$-1\r\n")
         for client in slow:
@@ -271,7 +271,7 @@ def test_stop_sends_what_is_owed_and_closes_the_log():
         client = await server.client()
         await client.ask(line("SET", "k", "v"), b"+OK\r\n")
         client.send(line("SET", "k", "w") + line("GET", "k"))
-        await until(lambda: server.node.state.net_input_bytes > len(line("SET", "k", "v")))
+        await until(lambda: server.node.state.traffic.input_bytes > len(line("SET", "k", "v")))
         server.node.request_stop()
         assert await client.rest() == b"+OK\r\n$1\r\nw\r\n"
         with pytest.raises(OSError):
@@ -317,7 +317,7 @@ def test_connections_that_ended_are_freed_without_the_collector():
                 clients = [await server.client() for _ in range(5)]
                 for client in clients:
                     client.send(PING + ending)
-                await until(lambda: server.node.state.net_input_bytes > 0)
+                await until(lambda: server.node.state.traffic.input_bytes > 0)
                 for client in clients:
                     await client.close()
                 await until(lambda: not server.node.listener.peers_remain)

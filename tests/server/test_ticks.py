@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any, cast
 
 from amemdb.limits import EXPIRE_BATCH_MAX
-from amemdb.server.ticks import EXPIRE_BATCHES_MAX, TICK_S, TICKS_PER_SWEEP, Ticks
+from amemdb.server.ticks import (
+    BEHIND_TICKS,
+    EXPIRE_BATCHES_MAX,
+    FREE_COUNT,
+    FREE_SLICES_BEHIND,
+    FREE_SLICES_MAX,
+    TICK_S,
+    TICKS_PER_SWEEP,
+    Ticks,
+)
+from amemdb.stores.graveyard import Graveyard
 from tests.server.fakes import FakeLoop, Rig, ScriptedEngine
 
 
@@ -59,11 +69,11 @@ def ticking(dead: int = 0) -> tuple[Rig, Ticks, TimedLoop]:
     rig = Rig(engine=ExpiringEngine(dead))
     loop = TimedLoop()
     rig.loop.call_soon = loop.call_soon  # type: ignore[method-assign]
-    ticks = Ticks(cast(Any, loop), rig.engine, rig.state, rig.hand.clock, rig.turn, cast(Any, rig.log), rig.listener)
+    ticks = Ticks(cast(Any, loop), rig.engine, rig.state, rig.hand.clock, rig.turn, rig.listener, Graveyard())
     return rig, ticks, loop
 
 
-def test_expiry_runs_ten_times_a_second_and_the_log_once():
+def test_expiry_runs_ten_times_a_second():
     rig, ticks, loop = ticking()
     swept = []
     rig.listener.sweep = lambda now_ns, calls_per_round: swept.append(calls_per_round)  # type: ignore[method-assign]
@@ -73,7 +83,6 @@ def test_expiry_runs_ten_times_a_second_and_the_log_once():
         loop.settle()
     assert len(rig.engine.calls) == 3 * TICKS_PER_SWEEP
     assert swept == [TICKS_PER_SWEEP] * 3 * TICKS_PER_SWEEP
-    assert rig.log.ticks == 3
     assert rig.log.flushes == [], "nothing was removed, nothing needs a flush"
 
 
@@ -142,3 +151,86 @@ def test_stop_ends_the_ticks_and_what_they_had_begun():
     loop.settle()
     assert len(rig.engine.calls) == 1
     assert loop.advance(10) == 0
+
+
+# -- what was dropped ------------------------------------------------------------------------------
+
+
+class Heap:
+    """A graveyard with so many parts to free; a thousand take a millisecond."""
+
+    def __init__(self, rig: Rig, parts: int) -> None:
+        self.rig = rig
+        self.parts = parts
+
+    def __len__(self) -> int:
+        return self.parts
+
+    def free(self, count_max: int) -> int:
+        freed = min(self.parts, count_max)
+        self.parts -= freed
+        self.rig.hand.pass_s(freed * 1e-6)
+        return freed
+
+
+def digging(parts: int) -> tuple[Heap, Ticks, TimedLoop]:
+    rig, ticks, loop = ticking()
+    heap = Heap(rig, parts)
+    ticks._graveyard = cast(Any, heap)
+    return heap, ticks, loop
+
+
+def test_what_was_dropped_is_freed_in_slices_of_a_millisecond_and_a_bound_for_each_tick():
+    heap, ticks, loop = digging(100 * 1000)
+    ticks.run_once(0)
+    slices = 1
+    while loop.ready:
+        before = heap.parts
+        loop.turn()
+        slices += 1
+        assert before - heap.parts <= 1000 + FREE_COUNT
+    assert slices == FREE_SLICES_MAX
+    assert 0 < heap.parts < 100 * 1000
+
+
+def test_more_is_freed_when_it_heaps_up():
+    heap, ticks, loop = digging(1_000_000)
+    freed = []
+    for _ in range(BEHIND_TICKS + 1):
+        before = heap.parts
+        ticks.run_once(0)
+        loop.settle()
+        freed.append(before - heap.parts)
+    assert freed[0] == freed[BEHIND_TICKS - 2]
+    assert freed[BEHIND_TICKS - 1] == freed[0] // FREE_SLICES_MAX * FREE_SLICES_BEHIND
+    heap.parts = 10
+    ticks.run_once(0)
+    heap.parts = 1_000_000
+    ticks.run_once(0)
+    loop.settle()
+    assert 1_000_000 - heap.parts == freed[0], "it has caught up meanwhile"
+
+
+def test_a_tick_that_comes_while_the_last_is_still_freeing_does_not_add_to_it():
+    _, ticks, loop = digging(100 * 1000)
+    ticks.run_once(0)
+    ticks.run_once(0)
+    assert len(loop.ready) == 1
+
+
+def test_nothing_more_is_freed_after_the_stop():
+    heap, ticks, loop = digging(100 * 1000)
+    ticks.start()
+    loop.advance(TICK_S)
+    ticks.stop()
+    left = heap.parts
+    loop.settle()
+    assert heap.parts == left
+
+
+def test_what_a_flush_left_behind_is_gone_after_some_ticks():
+    _, ticks, loop = ticking()
+    ticks._graveyard.bury([[b"x" * 10] * 2000 for _ in range(2000)])
+    ticks.run_once(0)
+    loop.settle()
+    assert len(ticks._graveyard) == 0

@@ -1,15 +1,25 @@
-"""The sessions' store by its records: the window, ids, expiry, and dumps that rebuild it."""
+"""The sessions' store by its records: window, ids, expiry, and dumps that rebuild it; with both kinds of session."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
+from amemdb.stores import conversation as conversation_module
 from amemdb.stores import records
-from amemdb.stores.conversation import ConversationStore
+from amemdb.stores.conversation import ConversationStore, PlainConversation
+from amemdb.stores.graveyard import LARGE_MIN, Graveyard
 from amemdb.stores.records import Record
 from amemdb.stores.wheel import Wheel
+
+try:
+    from amemdb.stores._conversation import Conversation as PackedConversation
+except ImportError:
+    KINDS = [PlainConversation]
+else:
+    KINDS = [PlainConversation, PackedConversation]
 
 SESSION = b"s"
 NOW = 1_700_000_000_000
@@ -20,7 +30,8 @@ class Held:
 
     def __init__(self) -> None:
         self.wheel = Wheel()
-        self.store = ConversationStore(self.wheel)
+        self.graveyard = Graveyard()
+        self.store = ConversationStore(self.wheel, self.graveyard)
 
     def apply(self, *changes: Record) -> None:
         appliers = {
@@ -44,6 +55,12 @@ class Held:
 
     def dump(self, now_ms: int = 0) -> list[Record]:
         return [record for session in self.store.sessions for record in self.store.dump(session, now_ms)]
+
+
+@pytest.fixture(autouse=True, params=KINDS, ids=lambda kind: kind.__module__.rpartition(".")[2])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test runs with every kind of session."""
+    monkeypatch.setattr(conversation_module, "Conversation", request.param)
 
 
 def rebuilt(held: Held) -> Held:
@@ -76,8 +93,8 @@ def test_a_window_of_few_turns_stays_small_whatever_goes_through_it(held: Held) 
     for number in range(20_000):
         held.append(b"%d" % number, id=b"%d" % number)
     conversation = held.store.sessions[SESSION]
-    assert len(conversation._turns) < 200
-    assert len(conversation._ids or ()) == 10
+    assert conversation.memory_bytes() < 10_000
+    assert [number for number in range(20_000) if conversation.holds_id(b"%d" % number)] == list(range(19_990, 20_000))
 
 
 def test_a_smaller_window_drops_the_oldest_and_a_larger_one_brings_none_back(held: Held) -> None:
@@ -164,7 +181,8 @@ def test_a_rebuilt_session_is_the_same_and_goes_on_the_same(seed: int) -> None:
     again = rebuilt(held)
     assert again.dump() == held.dump()
     before, after = held.store.sessions[SESSION], again.store.sessions[SESSION]
-    assert (after._ids or set()) == (before._ids or set())
+    ids = [b"%d" % step for step in range(600)]
+    assert [after.holds_id(id) for id in ids] == [before.holds_id(id) for id in ids]
     for number in range(120):
         held.append(b"later %d" % number)
         again.append(b"later %d" % number)
@@ -176,3 +194,43 @@ def test_clear_forgets_everything(held: Held) -> None:
     held.store.clear()
     assert held.dump() == []
     assert len(held.store.names) == 0
+
+
+def change_window(held: Held) -> None:
+    held.set(1)
+
+
+def clear(held: Held) -> None:
+    held.apply((records.CONVERSATION_CLEARED, SESSION))
+
+
+def drop(held: Held) -> None:
+    held.apply((records.CONVERSATION_DROPPED, SESSION))
+
+
+def flush(held: Held) -> None:
+    held.store.clear()
+
+
+@pytest.mark.parametrize(("change", "left"), [(change_window, 1), (clear, 0), (drop, None), (flush, None)])
+def test_what_a_large_session_loses_is_buried(held: Held, change: Callable[[Held], None], left: int | None) -> None:
+    held.set(10**6)
+    for number in range(LARGE_MIN + 1):
+        held.append(b"%d" % number)
+    if change is flush:  # a store is large by its sessions
+        for number in range(LARGE_MIN):
+            held.apply((records.CONVERSATION_SET, b"%d" % number, 5, 0, NOW, 0))
+    change(held)
+    conversation = held.store.sessions.get(SESSION)
+    assert (None if conversation is None else len(conversation)) == left
+    assert len(held.graveyard) == (2 if change is flush else 1)  # the names of all sessions, too
+    while held.graveyard.free(100) >= 100:
+        pass
+    assert len(held.graveyard) == 0
+    assert left != 1 or held.contents() == [b"%d" % LARGE_MIN]
+
+
+def test_a_session_keeps_the_name_it_is_known_by(held: Held) -> None:
+    held.set(5)
+    (name,) = held.store.sessions
+    assert held.store.sessions[SESSION].name is name

@@ -1,16 +1,27 @@
-"""The events' store by its records: order, ids, trims, age, and dumps that rebuild it."""
+"""The events' store by its records: order, ids, trims, age, and dumps that rebuild it; with both kinds of log."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
-from amemdb.limits import EVENT_IDS_REMEMBERED, EVENTS_REMOVED_AT_ONCE_MAX
+from amemdb.limits import EVENT_IDS_REMEMBERED, EVENTS_REMOVED_AT_ONCE_MAX, INT64_MAX, INT64_MIN
+from amemdb.stores import episodic as episodic_module
 from amemdb.stores import records
-from amemdb.stores.episodic import EpisodicStore
+from amemdb.stores.episodic import EpisodicStore, PlainEventLog
+from amemdb.stores.graveyard import LARGE_MIN, Graveyard
 from amemdb.stores.records import Record
 from amemdb.stores.wheel import Wheel
+
+try:
+    from amemdb.stores._episodic import EventLog as PackedEventLog
+except ImportError:
+    KINDS = [PlainEventLog]
+else:
+    KINDS = [PlainEventLog, PackedEventLog]
 
 AGENT = b"a"
 NOW = 1_700_000_000_000
@@ -21,7 +32,8 @@ class Held:
 
     def __init__(self) -> None:
         self.wheel = Wheel()
-        self.store = EpisodicStore(self.wheel)
+        self.graveyard = Graveyard()
+        self.store = EpisodicStore(self.wheel, self.graveyard)
 
     def apply(self, *changes: Record) -> None:
         appliers = {
@@ -51,8 +63,7 @@ class Held:
 
     def seqs(self, type: bytes | None = None) -> list[int]:
         log = self.store.logs[AGENT]
-        timeline = log.events if type is None else log.by_type[type]
-        return [event[1] for event in timeline.oldest_from((0,))]
+        return [event[1] for event in log.newest_between(type, (INT64_MIN,), (INT64_MAX,), len(log))]
 
     def holds(self, event_id: bytes, now_ms: int = NOW) -> bool:
         return self.store.logs[AGENT].holds_id(event_id, now_ms)
@@ -64,25 +75,44 @@ def rebuilt(held: Held, now_ms: int = 0) -> Held:
     return again
 
 
+@pytest.fixture(autouse=True, params=KINDS, ids=lambda kind: kind.__module__.rpartition(".")[2])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test runs with every kind of log."""
+    monkeypatch.setattr(episodic_module, "EventLog", request.param)
+
+
 @pytest.fixture
 def held() -> Held:
     return Held()
 
 
-def test_a_type_lists_the_very_events_of_the_log(held: Held) -> None:
+def test_a_type_lists_its_events_in_the_order_of_the_log(held: Held) -> None:
     for at_ms, type in ((5, b"x"), (3, b"y"), (4, b"x"), (3, b"x")):
         held.log(at_ms, type=type)
     assert held.seqs() == [2, 4, 3, 1]
     assert held.seqs(b"x") == [4, 3, 1]
+    assert held.seqs(b"z") == held.seqs(b"") == []
     log = held.store.logs[AGENT]
-    of_types = [event for timeline in log.by_type.values() for event in timeline.oldest_from((0,))]
-    assert {id(event) for event in of_types} == {id(event) for event in log.events.oldest_from((0,))}
+    assert [event[1] for event in log.newest_between(b"x", (4,), (9,), 1)] == [1]
+    assert [log.count_between(type, (4,), (9,)) for type in (None, b"x", b"y", b"z")] == [2, 2, 0, 0]
 
 
-def test_the_name_of_a_type_is_held_once_however_often_it_is_sent(held: Held) -> None:
+def test_the_name_of_a_type_is_held_once_however_often_it_is_sent() -> None:
+    held = Held()
+    held.store.logs[AGENT] = log = PlainEventLog()
     for _ in range(50):
         held.log(NOW, type=bytes(bytearray(b"a-type-that-comes-with-every-event")))
-    assert len({id(event[2]) for event in held.store.logs[AGENT].events.oldest_from((0,))}) == 1
+    assert len({id(event[2]) for event in log.events}) == 1
+
+
+def test_a_type_is_found_among_very_many(held: Held) -> None:
+    rng = Random(7)
+    types = [b"type-%d" % number for number in range(3000)]
+    sent = [rng.choice(types) for _ in range(9000)]
+    for at_ms, type in enumerate(sent):
+        held.log(at_ms, type=type)
+    for type in rng.sample(types, 200):
+        assert held.seqs(type) == [seq for seq, one in enumerate(sent, 1) if one == type]
 
 
 def test_a_trim_takes_the_oldest_from_the_log_and_from_their_types(held: Held) -> None:
@@ -90,8 +120,7 @@ def test_a_trim_takes_the_oldest_from_the_log_and_from_their_types(held: Held) -
         held.log(at_ms, type=type)
     held.trim(3)
     assert held.seqs() == [1, 5]
-    assert set(held.store.logs[AGENT].by_type) == {b"x", b"z"}
-    assert held.seqs(b"x") == [1]
+    assert (held.seqs(b"x"), held.seqs(b"y"), held.seqs(b"z")) == ([1], [], [5])
 
 
 def test_a_log_is_gone_with_its_last_event_unless_a_policy_keeps_it(held: Held) -> None:
@@ -181,9 +210,9 @@ def test_ids_of_a_log_never_outgrow_their_bound(held: Held) -> None:
     rng = Random(3)
     for index in range(3 * EVENT_IDS_REMEMBERED):
         held.log(rng.randrange(5000), id=b"%d" % index)
-    assert len(held.store.logs[AGENT]._ids or {}) == EVENT_IDS_REMEMBERED
+    assert len(held.store.logs[AGENT].ids or {}) == EVENT_IDS_REMEMBERED
     newest = list(held.store.logs[AGENT].events.oldest_from((0,)))[-EVENT_IDS_REMEMBERED:]
-    assert set(held.store.logs[AGENT]._ids or {}) == {event[5] for event in newest}
+    assert set(held.store.logs[AGENT].ids or {}) == {event[5] for event in newest}
 
 
 def test_an_id_out_of_age_is_not_known_before_the_wheel_ran(held: Held) -> None:
@@ -293,8 +322,10 @@ def test_a_rebuilt_log_is_the_same_in_every_respect(seed: int) -> None:
     for agent, log in held.store.logs.items():
         other = again.store.logs[agent]
         assert (other.next_seq, other.maxlen, other.maxage_ms) == (log.next_seq, log.maxlen, log.maxage_ms)
-        assert other._ids == log._ids
-        assert other.by_type.keys() == log.by_type.keys()
+        assert (other.ids or {}).keys() == (log.ids or {}).keys()
+        bounds = ((INT64_MIN,), (INT64_MAX,), len(log))
+        for type in (None, b"x", b"y", b"z"):
+            assert other.newest_between(type, *bounds) == log.newest_between(type, *bounds)
     assert len(again.wheel) == len(held.wheel)
     assert again.wheel.due(NOW * 2, 99) == held.wheel.due(NOW * 2, 99)
 
@@ -305,3 +336,86 @@ def test_clear_forgets_everything(held: Held) -> None:
     held.store.clear()
     assert held.dump() == []
     assert len(held.store.names) == 0
+
+
+@pytest.mark.parametrize("lose", ["trim", "clear", "flush"])
+def test_what_a_large_log_loses_is_buried(held: Held, lose: str) -> None:
+    for number in range(LARGE_MIN + 500):
+        held.log(number)
+    for agent in range(LARGE_MIN if lose == "flush" else 0):  # a store is large by its agents
+        held.log(NOW, agent=b"%d" % agent)
+    if lose == "trim":
+        held.trim(LARGE_MIN + 400)
+        assert held.seqs() == list(range(LARGE_MIN + 401, LARGE_MIN + 501))
+    elif lose == "clear":
+        held.apply((records.EVENTS_CLEARED, AGENT))
+    else:
+        held.store.clear()
+    assert len(held.graveyard) == (2 if lose == "flush" else 1)
+    while held.graveyard.free(100) >= 100:
+        pass
+    assert len(held.graveyard) == 0
+    assert AGENT not in held.store.logs or held.seqs() == list(range(LARGE_MIN + 401, LARGE_MIN + 501))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_kinds_of_log_answer_everything_alike(seed: int) -> None:
+    rng = Random(seed)
+    logs = [kind() for kind in KINDS]
+    types = [b"t%d" % number for number in range(rng.choice([1, 4, 300]))]
+    spread, in_order, now_ms = rng.choice([3, 1000, 10**6]), rng.random(), 10**7
+
+    def alike(ask: Callable[[Any], Any]) -> Any:
+        answers = [ask(log) for log in logs]
+        assert answers == answers[:1] * len(answers)
+        return answers[0]
+
+    for _ in range(3000):
+        draw = rng.random()
+        now_ms += rng.randrange(3)
+        count = alike(len)
+        if draw < 0.9:
+            at_ms = now_ms if rng.random() < in_order else now_ms - rng.randrange(spread)
+            content = bytes(rng.randrange(rng.choice([10, 200, 6000])))
+            event = (at_ms, logs[0].next_seq, rng.choice(types), content)
+            extra = rng.choice([None, b"", b"m" * 200]), rng.choice([None, b"%d" % rng.randrange(3000)])
+            for log in logs:
+                log.add(*event, *extra)
+        elif draw < 0.93:
+            gone = min(count, 1 if rng.random() < 0.7 else rng.choice([5, 1000, count]))
+            for log in logs:
+                log.trim(gone)
+        elif count:
+            low, high = (now_ms - rng.randrange(2 * spread),), (now_ms - rng.randrange(spread), rng.randrange(4000))
+            type, limit = rng.choice([None, b"other", *types[:3]]), rng.choice([0, 1, 10, 10**6])
+            alike(lambda log: log.newest_between(type, low, high, limit))  # noqa: B023
+            alike(lambda log: log.count_between(type, low, high))  # noqa: B023
+            alike(lambda log: log.events.nth_newest(count // 2))  # noqa: B023
+            alike(lambda log: (log.events.oldest, log.events.newest))
+            alike(lambda log: [log.holds_id(b"%d" % number, now_ms) for number in range(0, 3000, 50)])  # noqa: B023
+    alike(lambda log: list(log.events.oldest_from((INT64_MIN,))))
+    alike(lambda log: set(log.ids or ()))
+    alike(lambda log: log.next_seq)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_kinds_of_log_dump_the_same_records(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    dumps = []
+    for kind in KINDS:
+        monkeypatch.setattr(episodic_module, "EventLog", kind)
+        rng, held = Random(seed), Held()
+        for step in range(2500):
+            agent, draw = rng.choice([b"a", b"b", b"c"]), rng.random()
+            log = held.store.logs.get(agent)
+            if draw < 0.01:
+                next_seq = 1 if log is None else log.next_seq
+                held.apply((records.RETENTION_SET, agent, rng.choice([0, 9]), rng.choice([0, 9000]), next_seq))
+            elif draw < 0.03 and log is not None:
+                held.apply((records.EVENTS_TRIMMED, agent, rng.randrange(len(log) + 1)))
+            elif draw < 0.032 and log is not None:
+                held.apply((records.EVENTS_CLEARED, agent))
+            else:
+                id = b"%d" % step if rng.random() < 0.3 else None
+                held.log(NOW + 10 * step - rng.randrange(3000), agent=agent, type=b"%d" % rng.randrange(5), id=id)
+        dumps.append((held.dump(), held.dump(NOW + 25_000), len(held.wheel)))
+    assert dumps == dumps[:1] * len(KINDS)

@@ -6,6 +6,7 @@ import pytest
 
 from amemdb.limits import DATABASES
 from amemdb.stores import records
+from amemdb.stores.graveyard import LARGE_MIN, Graveyard
 from amemdb.stores.keyspace import Keyspace, type_of
 from amemdb.stores.wheel import Wheel
 
@@ -13,13 +14,17 @@ NOW_MS = 1_700_000_000_000
 
 
 @pytest.fixture
-def wheel() -> Wheel:
-    return Wheel()
+def graveyard() -> Graveyard:
+    return Graveyard()
 
 
 @pytest.fixture
-def keys(wheel: Wheel) -> Keyspace:
-    return Keyspace(wheel)
+def keys(graveyard: Graveyard) -> Keyspace:
+    return Keyspace(graveyard)
+
+
+def wheel(keys: Keyspace, db: int = 0) -> Wheel:
+    return keys.databases[db].wheel
 
 
 def put(keys: Keyspace, key: bytes, value: bytes = b"v", expire_at_ms: int = 0, db: int = 0) -> None:
@@ -40,22 +45,22 @@ def test_a_key_is_hidden_from_the_very_moment_it_ends(keys: Keyspace) -> None:
     assert not keys.is_dead(1, b"k", NOW_MS)
 
 
-def test_setting_again_replaces_value_and_expiry_in_both_dicts_and_the_wheel(keys: Keyspace, wheel: Wheel) -> None:
+def test_setting_again_replaces_value_and_expiry_in_both_dicts_and_the_wheel(keys: Keyspace) -> None:
     put(keys, b"k", b"1", NOW_MS + 5000)
     put(keys, b"k", b"2", NOW_MS + 9000)
-    assert (len(wheel), keys.expire_at_ms(0, b"k")) == (1, NOW_MS + 9000)
+    assert (len(wheel(keys)), keys.expire_at_ms(0, b"k")) == (1, NOW_MS + 9000)
     put(keys, b"k", b"3")
-    assert len(wheel) == 0
+    assert len(wheel(keys)) == 0
     assert keys.databases[0].expires == {}
     assert keys.live(0, b"k", NOW_MS * 2) == b"3"
 
 
-def test_one_name_in_two_databases_is_two_keys(keys: Keyspace, wheel: Wheel) -> None:
+def test_one_name_in_two_databases_is_two_keys(keys: Keyspace) -> None:
     put(keys, b"k", b"zero", NOW_MS + 1)
     put(keys, b"k", b"last", NOW_MS + 1, db=DATABASES - 1)
     keys.apply_deleted((records.KEY_DELETED, 0, b"k"))
     assert keys.live(DATABASES - 1, b"k", NOW_MS) == b"last"
-    assert len(wheel) == 1
+    assert (len(wheel(keys)), len(wheel(keys, DATABASES - 1))) == (0, 1)
 
 
 def test_names_follow_values(keys: Keyspace) -> None:
@@ -109,14 +114,34 @@ def test_a_dead_key_is_dumped_only_when_all_is_asked_for(keys: Keyspace) -> None
     assert dump(keys, b"k", 0) == [(records.KEY_SET, 0, b"k", b"v", NOW_MS)]
 
 
-def test_a_flush_empties_one_database_and_its_part_of_the_wheel(keys: Keyspace, wheel: Wheel) -> None:
+def test_a_flush_empties_one_database_and_its_part_of_the_wheel(keys: Keyspace) -> None:
     for db in (3, 4):
         put(keys, b"a", expire_at_ms=NOW_MS + 1, db=db)
         put(keys, b"b", db=db)
     keys.apply_flushed((records.DATABASE_FLUSHED, 3))
     assert (keys.count(3, NOW_MS), keys.count(4, NOW_MS)) == (0, 2)
-    assert wheel.due(NOW_MS + 10_000, 10) == [("key", 4, b"a")]
+    assert wheel(keys, 4).due(NOW_MS + 10_000, 10) == [("key", 4, b"a")]
+    assert wheel(keys, 3).due(NOW_MS + 10_000, 10) == []
     assert keys.databases[3].names.page(0, 10) == (0, [])
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_what_a_flush_drops_is_freed_bit_by_bit(keys: Keyspace, graveyard: Graveyard, everywhere: bool) -> None:
+    for number in range(LARGE_MIN):
+        put(keys, b"%d" % number, expire_at_ms=NOW_MS + number, db=3)
+    if everywhere:
+        keys.clear()
+    else:
+        keys.apply_flushed((records.DATABASE_FLUSHED, 3))
+    assert len(graveyard) == 4  # values, expiries, names, the wheel
+    put(keys, b"7", expire_at_ms=NOW_MS, db=3)
+    while graveyard.free(100) >= 100:
+        pass
+    assert len(graveyard) == 0
+    assert keys.live(3, b"7", NOW_MS - 1) == b"v"
+    assert wheel(keys, 3).due(NOW_MS + 10_000, 10) == [("key", 3, b"7")]
+    keys.apply_deleted((records.KEY_DELETED, 3, b"7"))
+    assert len(wheel(keys, 3)) == len(keys.databases[3].names) == 0
 
 
 def test_clear_keeps_the_list_of_databases(keys: Keyspace) -> None:

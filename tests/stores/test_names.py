@@ -1,7 +1,9 @@
-"""The scan index: what every SCAN promises, under change, for any cursor, and at what cost."""
+"""The scan index, both kinds: what every SCAN promises, under change, for any cursor, and at what cost."""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from random import Random
@@ -9,9 +11,35 @@ from random import Random
 import pytest
 
 from amemdb.stores import names as names_module
-from amemdb.stores.names import NameIndex
+from amemdb.stores.names import PlainNameIndex
 
+try:
+    from amemdb.stores._names import NameIndex as NativeNameIndex
+except ImportError:
+    KINDS = [PlainNameIndex]
+else:
+    KINDS = [PlainNameIndex, NativeNameIndex]
+
+NameIndex = PlainNameIndex
 LAST_CURSOR = 2**64 - 1
+_HASH_OFFSET = bytes.__basicsize__ - 1 - ctypes.sizeof(ctypes.c_ssize_t)
+
+
+@pytest.fixture(autouse=True, params=KINDS, ids=lambda kind: kind.__module__.rpartition(".")[2])
+def kind(request, monkeypatch):
+    """Each test runs with every kind of index."""
+    monkeypatch.setitem(globals(), "NameIndex", request.param)
+    return request.param
+
+
+def placed(text: bytes, position: int) -> bytes:
+    """A name with a hash of our choice, which a bytes object keeps in itself; -1 would say that it has none yet."""
+    assert len(text) > 1, "shorter ones are shared by everybody"
+    assert position != LAST_CURSOR
+    name = bytes(bytearray(text))
+    ctypes.c_ssize_t.from_address(id(name) + _HASH_OFFSET).value = position - (position >> 63 << 64)
+    assert names_module._position(name) == position
+    return name
 
 
 def index_of(names: list[bytes]) -> NameIndex:
@@ -76,6 +104,8 @@ def test_random_changes_against_a_set():
 
 def check(index: NameIndex) -> None:
     """The structure is what its essay says."""
+    if not isinstance(index, PlainNameIndex):
+        return
     coarse, fine, split, level = index._coarse, index._fine, index._split, index._level
     assert len(coarse) == 1 << level
     assert len(fine) == 2 * split
@@ -144,9 +174,8 @@ def test_pages_are_full_and_in_one_go_when_count_allows():
     assert sizes[:-1] == [10] * (len(sizes) - 1)
 
 
-def test_names_of_one_hash_come_together_and_stop_no_scan(monkeypatch):
-    monkeypatch.setattr(names_module, "_position", lambda name: 0 if name < b"5" else LAST_CURSOR)
-    names = [b"%d" % number for number in range(10)]
+def test_names_of_one_hash_come_together_and_stop_no_scan():
+    names = [placed(b"name:%d" % number, 0 if number < 5 else LAST_CURSOR - 1) for number in range(10)]
     index = index_of(names)
     for cursor_count in (1, 3, 5, 7, 10, 100):
         found, cursor = [], 0
@@ -161,35 +190,37 @@ def test_names_of_one_hash_come_together_and_stop_no_scan(monkeypatch):
     assert index.page(0, 1) == (0, [])
 
 
-def test_a_tie_across_the_end_of_a_page_is_left_for_the_next_one(monkeypatch):
-    monkeypatch.setattr(names_module, "_position", lambda name: int(name) // 2)
-    index = index_of([b"0", b"1", b"2", b"3", b"4"])
+def test_a_tie_across_the_end_of_a_page_is_left_for_the_next_one():
+    names = [placed(b"name:%d" % number, number // 2) for number in range(5)]
+    index = index_of(names)
     cursor, page = index.page(0, 3)
-    assert sorted(page) == [b"0", b"1"]
+    assert sorted(page) == names[:2]
     cursor, page = index.page(cursor, 3)
-    assert (cursor, sorted(page)) == (0, [b"2", b"3", b"4"])
+    assert (cursor, sorted(page)) == (0, names[2:])
 
 
 def test_a_page_of_empty_buckets_is_cut_short(monkeypatch):
     """Nothing but a hash that gathers all names in one place makes so many buckets empty."""
-    monkeypatch.setattr(names_module, "_position", lambda name: LAST_CURSOR - int(name))
-    index = index_of([b"%d" % number for number in range(9000)])
+    index = index_of([placed(b"name:%d" % number, LAST_CURSOR - 1 - number) for number in range(9000)])
     visited = []
-    bucket_and_end = NameIndex._bucket_and_end
+    bucket_and_end = PlainNameIndex._bucket_and_end
     monkeypatch.setattr(
-        NameIndex, "_bucket_and_end", lambda self, cursor: visited.append(cursor) or bucket_and_end(self, cursor)
+        PlainNameIndex, "_bucket_and_end", lambda self, cursor: visited.append(cursor) or bucket_and_end(self, cursor)
     )
     cursor, page = index.page(0, 10)
     assert page == []
-    assert cursor > 0
-    assert len(visited) == 512
+    assert cursor == (238 + 36) << 55  # 2 * 238 halves of split buckets, and 36 whole ones: 512
+    assert len(visited) == (512 if isinstance(index, PlainNameIndex) else 0)
     while not page:
         cursor, page = index.page(cursor, 10)
     assert len(page) == 10
 
 
 def test_growing_and_shrinking_move_one_bucket_at_a_time(monkeypatch):
-    """Counted by the hashes that are looked at while a bucket is split; a table may not be filled with new buckets."""
+    """Counted by the hashes that are looked at while a bucket is split; a table may not be filled with new buckets.
+
+    Of the reference alone; that the other one does the same, pages and cursors tell.
+    """
     looked_at = 0
     position = names_module._position
 
@@ -199,7 +230,7 @@ def test_growing_and_shrinking_move_one_bucket_at_a_time(monkeypatch):
         return position(name)
 
     monkeypatch.setattr(names_module, "_position", counted)
-    index = NameIndex()
+    index = PlainNameIndex()
     for name in numbered(8_000):
         looked_at = 0
         index.add(name)
@@ -244,3 +275,65 @@ def test_discarding_what_is_not_there_is_a_bug_of_ours():
     with pytest.raises(ValueError):
         index.discard(b"b")
     assert len(index) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_kinds_give_the_same_pages_and_cursors(seed):
+    rng = Random(seed)
+    indexes = [kind() for kind in KINDS]
+    held: list[bytes] = []
+    names = iter(numbered(100_000))
+    count_max = rng.choice((5, 300, 6000))
+    for step in range(12_000):
+        growing = step // 3000 % 2 == 0
+        if rng.random() < (0.9 if growing else 0.2) and len(held) < count_max:
+            held.append(next(names))
+            for index in indexes:
+                index.add(held[-1])
+        elif held:
+            at = rng.randrange(len(held))
+            held[at], held[-1] = held[-1], held[at]
+            name = held.pop()
+            if rng.random() < 0.5:
+                name = bytes(bytearray(name))  # the name that is sent is another object than the one that was kept
+            for index in indexes:
+                index.discard(name)
+        if step % 100 == 0:
+            cursor, count = rng.choice((0, LAST_CURSOR, rng.randrange(2**64))), rng.choice((1, 10, 10**6))
+            assert len({len(index) for index in indexes}) == 1
+            pages = [index.page(cursor, count) for index in indexes]
+            walks = [list(index.from_position(cursor)) for index in indexes]
+            assert pages[:-1] == pages[1:]
+            assert walks[:-1] == walks[1:]
+
+
+def references(names: list[bytes]) -> list[int]:
+    return [sys.getrefcount(name) for name in names]
+
+
+def test_an_index_out_of_use_is_freed_bit_by_bit():
+    names = numbered(5000)
+    before = references(names)
+    index = index_of(names)
+    freed = [index.free_some(300)]
+    while freed[-1] >= 300:
+        freed.append(index.free_some(300))
+    assert sum(freed) == 5000
+    assert max(freed) < 400
+    assert len(index) == 0
+    assert references(names) == before
+
+
+def test_names_are_let_go_of_with_the_index():
+    names = numbered(1000)
+    before = references(names)
+    index = index_of(names)
+    for third in range(0, len(names), 3):
+        index.discard(names[third])
+    index.clear()
+    assert references(names) == before
+    assert len(index) == 0
+    index = index_of(names)
+    assert sorted(scan(index, 10)) == sorted(names)
+    del index
+    assert references(names) == before

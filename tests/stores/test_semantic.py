@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from amemdb.stores import records
+from amemdb.stores.graveyard import Graveyard
 from amemdb.stores.records import Record
 from amemdb.stores.semantic import SemanticStore
 from amemdb.stores.wheel import Wheel
@@ -22,7 +23,7 @@ class Held:
 
     def __init__(self) -> None:
         self.wheel = Wheel()
-        self.store = SemanticStore(self.wheel)
+        self.store = SemanticStore(self.wheel, Graveyard())
 
     def apply(self, record: Record) -> None:
         store = self.store
@@ -96,8 +97,8 @@ def test_a_fact_lives_up_to_and_not_at_its_end(held: Held) -> None:
     namespace = held.store.namespaces[b"a"]
     assert namespace.live(b"k", NOW - 1) is not None
     assert namespace.live(b"k", NOW) is None
-    assert namespace.live_keys(NOW - 1) == [b"k", b"stays"]
-    assert namespace.live_keys(NOW) == [b"stays"]
+    assert namespace.live_among(namespace.facts, NOW - 1) == [b"k", b"stays"]
+    assert namespace.live_among(namespace.facts, NOW) == [b"stays"]
     assert (namespace.live_count(NOW - 1), namespace.live_count(NOW)) == (2, 1)
     assert not held.store.is_dead(b"a", b"k", NOW - 1)
     assert held.store.is_dead(b"a", b"k", NOW)
@@ -127,7 +128,7 @@ def test_a_namespace_takes_its_facts_and_their_ends_with_it(held: Held) -> None:
     assert held.store.names.page(0, 9) == (0, [b"other"])
     held.create(b"a", dim=3)
     held.put(b"k", [1, 2, 3])
-    assert held.store.namespaces[b"a"].live_keys(NOW) == [b"k"]
+    assert list(held.store.namespaces[b"a"].facts) == [b"k"]
     held.store.clear()
     assert held.store.namespaces == {}
     assert held.store.names.page(0, 9) == (0, [])
@@ -179,4 +180,6 @@ def test_any_history_is_rebuilt_by_its_dump() -> None:
             assert copy.dump() == held.dump(now_ms)
             assert len(copy.wheel) == sum(record[6] > 0 for dump in held.dump(now_ms) for record in dump[1:])
             for agent, namespace in copy.store.namespaces.items():
-                assert namespace.live_keys(now_ms) == held.store.namespaces[agent].live_keys(now_ms)
+                other = held.store.namespaces[agent]
+                live = namespace.live_among(namespace.facts, now_ms)
+                assert live == other.live_among(other.facts, now_ms)

@@ -8,6 +8,7 @@ import pytest
 
 from amemdb.limits import SUMMARY_HISTORY_MAX
 from amemdb.stores import records
+from amemdb.stores.graveyard import Graveyard
 from amemdb.stores.records import Record
 from amemdb.stores.summary import SummaryStore
 
@@ -18,7 +19,7 @@ class Held:
     """A store fed with records, and the texts that it should hold."""
 
     def __init__(self) -> None:
-        self.store = SummaryStore()
+        self.store = SummaryStore(Graveyard())
         self.expected: list[tuple[int, int, bytes]] = []
 
     def apply(self, *changes: Record) -> None:

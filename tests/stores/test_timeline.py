@@ -1,4 +1,4 @@
-"""The chunked sequence of events against a plain sorted list."""
+"""The chunked sequence of events against a plain sorted list, of both kinds: of tuples, and packed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ import pytest
 
 from amemdb.limits import INT64_MAX, INT64_MIN
 from amemdb.stores.timeline import CHUNK_MAX, Event, Timeline
+
+try:
+    from amemdb.stores._timeline import Timeline as PackedTimeline
+except ImportError:
+    KINDS = [Timeline]
+else:
+    KINDS = [Timeline, PackedTimeline]
+
+
+@pytest.fixture(autouse=True, params=KINDS, ids=lambda kind: kind.__module__.rpartition(".")[2])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test runs with every kind of timeline."""
+    monkeypatch.setitem(globals(), "Timeline", request.param)
 
 
 def event(at_ms: int, seq: int) -> Event:
@@ -29,6 +42,8 @@ def everything(timeline: Timeline) -> list[Event]:
 
 
 def chunks_are_sound(timeline: Timeline) -> bool:
+    if not hasattr(timeline, "_chunks"):
+        return timeline.memory_bytes() < 10_000 + 200 * len(timeline)
     sizes = [len(chunk) for chunk in timeline._chunks]
     return all(0 < size <= CHUNK_MAX for size in sizes) and all(size >= CHUNK_MAX // 2 for size in sizes[1:-1])
 
@@ -64,7 +79,8 @@ def test_an_empty_timeline_answers_every_question() -> None:
     assert list(timeline.oldest_from((0,))) == []
     assert timeline.count_before((INT64_MAX,)) == 0
     assert timeline.count_between((0,), (9,)) == 0
-    assert timeline.drop_oldest(0) == []
+    assert not timeline.drop_oldest(0)
+    assert timeline.free_some(9) == 0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -103,7 +119,7 @@ def test_adding_and_dropping_in_turn_equals_a_sorted_list(seed: int) -> None:
         if rng.random() < 0.1:
             count = rng.choice([0, 1, 3, len(events) // 2, len(events)] if rng.random() < 0.1 else [1, 2])
             count = min(count, len(events))
-            assert timeline.drop_oldest(count) == events[:count]
+            timeline.drop_oldest(count)
             events = events[count:]
     assert everything(timeline) == events
     assert len(timeline) == len(events)
@@ -116,7 +132,55 @@ def test_a_full_log_that_drops_one_for_each_that_it_takes_stays_in_few_chunks() 
         timeline.add(event(seq, seq))
         timeline.drop_oldest(1)
     assert len(timeline) == 1000
-    assert len(timeline._chunks) <= 4
+    assert chunks_are_sound(timeline)
+
+
+def test_what_is_dropped_in_great_number_is_handed_out_to_be_freed_bit_by_bit() -> None:
+    timeline, events = filled(list(range(5000)))
+    dropped = timeline.drop_oldest(4321)
+    assert everything(timeline) == events[4321:]
+    assert dropped is not None
+    freed = [dropped.free_some(500)]
+    while freed[-1] >= 500:
+        freed.append(dropped.free_some(500))
+    assert len(dropped) == 0
+    assert 4000 < sum(freed) <= 4321
+    assert max(freed) < 1100
+    assert everything(timeline) == events[4321:]
+
+
+def test_no_change_may_come_between_two_steps_of_a_walk_through_packed_events(kind: None) -> None:
+    timeline, _ = filled([1, 2, 3])
+    if timeline.__class__.__module__.endswith("_timeline"):
+        walk = timeline.oldest_from((0,))
+        next(walk)
+        timeline.drop_oldest(1)
+        with pytest.raises(AssertionError, match="changed while it was walked"):
+            next(walk)
+
+
+def test_texts_of_any_length_and_bytes_are_kept() -> None:
+    texts = [b"", b"\x00", b"\xff" * 127, b"x" * 128, bytes(range(256)) * 70, b"y" * 3_000_000]
+    events = [
+        (at_ms, at_ms, type, content, metadata, id)
+        for at_ms, (type, content, metadata, id) in enumerate(
+            [(a[:1024], b, c, d) for a in texts for b in texts for c in (None, *texts[:3]) for d in (None, *texts[:3])]
+        )
+    ]
+    Random(1).shuffle(events)
+    timeline = Timeline()
+    for one in events:
+        timeline.add(one)
+    assert everything(timeline) == sorted(events)
+
+
+def test_times_reach_from_one_end_to_the_other() -> None:
+    times = [INT64_MIN, -1, 0, 1, INT64_MAX - 1, INT64_MAX]
+    timeline, events = filled(times)
+    assert everything(timeline) == events
+    assert timeline.count_between((-1,), (INT64_MAX,)) == 4
+    assert timeline.count_before((INT64_MAX + 1,)) == 6
+    assert list(timeline.oldest_from((INT64_MAX, 2**63))) == []
 
 
 def test_dropping_more_than_there_is_is_our_bug() -> None:

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from amemdb.stores.wheel import BUCKET_SHIFT, Entry, Wheel, _BucketIds
+from amemdb.stores.wheel import BUCKET_SHIFT, Entry, Wheel, _BucketIds, due_of
 
 NOW = 1_700_000_000_000
 CENTURY_MS = 100 * 31_557_600_000
@@ -59,12 +59,14 @@ def test_random_changes_against_a_dict(seed):
                 for due in found:
                     wheel.cancel(due, times.pop(due))
         assert len(wheel) == len(times)
-    assert set(wheel.begun(now)) == {entry for entry, at in times.items() if at >> BUCKET_SHIFT <= now >> BUCKET_SHIFT}
+    now_bucket = now >> BUCKET_SHIFT
+    assert set(wheel.current(now)) == {entry for entry, at in times.items() if at >> BUCKET_SHIFT == now_bucket}
+    assert wheel.passed_count(now) == sum(at >> BUCKET_SHIFT < now_bucket for at in times.values())
     everything = set(times)
     assert set(drain(wheel, times, now + 2 * CENTURY_MS, 7)) == everything
     assert len(wheel) == 0
     assert wheel._buckets == {}
-    assert not any(wheel._ids._levels)
+    assert not any(wheel._ids.levels)
 
 
 def test_an_entry_is_due_when_its_bucket_has_passed_and_within_about_a_second():
@@ -74,8 +76,9 @@ def test_an_entry_is_due_when_its_bucket_has_passed_and_within_about_a_second():
         assert wheel.due(at, 10) == []
         assert wheel.due(at - 1, 10) == []
         assert wheel.due(at + BUCKET_MS, 10) == [key(1)]
-        assert key(1) in wheel.begun(at)
-        assert list(wheel.begun(at - BUCKET_MS)) == []
+        assert list(wheel.current(at)) == [key(1)]
+        assert list(wheel.current(at - BUCKET_MS)) == []
+        assert (wheel.passed_count(at), wheel.passed_count(at + BUCKET_MS)) == (0, 1)
 
 
 def test_what_is_due_stays_until_it_is_cancelled():
@@ -160,8 +163,8 @@ def test_the_farthest_times_are_held_and_cleared():
     for at in (1, NOW, NOW + CENTURY_MS, 2**63 - 1):
         wheel.schedule(("session", b"s", at), at)
     assert [entry[2] for entry in wheel.due(2**63 - 1, 10)] == [1, NOW, NOW + CENTURY_MS]
-    wheel.clear()
-    assert len(wheel) == 0
+    old = wheel.emptied()
+    assert (len(old), len(wheel)) == (4, 0)
     assert wheel.due(2**63 - 1, 10) == []
     wheel.schedule(key(1), 1)
     assert wheel.due(NOW, 10) == [key(1)]
@@ -288,4 +291,35 @@ def test_the_set_of_ids_against_a_set():
     for number in model:
         ids.discard(number)
     assert list(ids) == []
-    assert not any(ids._levels)
+    assert not any(ids.levels)
+
+
+def test_what_is_due_of_several_wheels_comes_from_the_one_that_waits_longest():
+    first, second, third, empty = Wheel(), Wheel(), Wheel(), Wheel()
+    second.schedule(key(1), NOW)
+    for number in range(2, 6):
+        first.schedule(key(number), NOW + BUCKET_MS)
+    third.schedule(key(6), NOW + 100 * BUCKET_MS)
+    wheels = (first, empty, second, third)
+    assert due_of(wheels, NOW, 9) == []
+    assert due_of(wheels, NOW + BUCKET_MS, 9) == [key(1)]
+    found = due_of(wheels, NOW + 2 * BUCKET_MS, 9)
+    assert (found[0], sorted(found)) == (key(1), [key(number) for number in range(1, 6)])
+    assert len(due_of(wheels, NOW + 200 * BUCKET_MS, 2)) == 2
+    second.cancel(key(1), NOW)
+    assert due_of(wheels, NOW + 200 * BUCKET_MS, 5)[-1] == key(6)
+    assert due_of(wheels, NOW + 200 * BUCKET_MS, 0) == []
+
+
+def test_a_wheel_out_of_use_is_freed_bit_by_bit():
+    rng = Random(9)
+    wheel = Wheel()
+    for number in range(3000):
+        wheel.schedule(key(number), NOW + (rng.randrange(CENTURY_MS) if number % 2 else number % 7))
+    freed = []
+    while not freed or freed[-1] == 100:
+        freed.append(wheel.free_some(100))
+    assert len(wheel) == 0
+    assert sum(freed) >= 3000
+    assert wheel._buckets == {}
+    assert not any(wheel._ids.levels)

@@ -1,12 +1,24 @@
-"""The notes' store by its records: expiry, what ends with the session, and dumps that rebuild it."""
+"""The notes' store by its records: expiry, what ends with the session, and dumps; with both kinds of notes."""
 
 from __future__ import annotations
 
 import pytest
 
+from amemdb.stores import conversation as conversation_module
 from amemdb.stores import records
+from amemdb.stores import working as working_module
+from amemdb.stores.conversation import ConversationStore, PlainConversation
+from amemdb.stores.graveyard import LARGE_MIN, Graveyard
 from amemdb.stores.wheel import Wheel
-from amemdb.stores.working import WorkingStore
+from amemdb.stores.working import PlainNotes, WorkingStore
+
+try:
+    from amemdb.stores._conversation import Conversation as PackedConversation
+    from amemdb.stores._working import Notes as PackedNotes
+except ImportError:
+    KINDS = {PlainNotes: PlainConversation}
+else:
+    KINDS = {PlainNotes: PlainConversation, PackedNotes: PackedConversation}
 
 NOW = 1_700_000_000_000
 
@@ -16,7 +28,9 @@ class Held:
 
     def __init__(self) -> None:
         self.wheel = Wheel()
-        self.store = WorkingStore(self.wheel)
+        self.graveyard = Graveyard()
+        self.conv = ConversationStore(self.wheel, self.graveyard)
+        self.store = WorkingStore(self.wheel, self.graveyard, self.conv)
 
     def set(self, key: bytes, value: bytes, expire_at_ms: int = 0, session: bytes = b"s") -> None:
         self.store.apply_set((records.NOTE_SET, session, key, value, expire_at_ms))
@@ -26,6 +40,13 @@ class Held:
 
     def due(self, now_ms: int) -> list[tuple[object, ...]]:
         return self.wheel.due(now_ms, 99)
+
+
+@pytest.fixture(autouse=True, params=KINDS, ids=lambda kind: kind.__module__.rpartition(".")[2])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test runs with every kind of notes."""
+    monkeypatch.setattr(working_module, "Notes", request.param)
+    monkeypatch.setattr(conversation_module, "Conversation", KINDS[request.param])
 
 
 @pytest.fixture
@@ -89,3 +110,39 @@ def test_a_dump_rebuilds_the_notes_in_their_order_without_the_dead(held: Held) -
     assert [record[2] for record in held.store.dump(b"s", NOW)] == [b"b", b"c"]
     assert len(again.wheel) == 2
     assert list(held.store.dump(b"nobody", 0)) == []
+
+
+def test_the_notes_of_a_session_go_by_the_name_object_of_its_conversation(held: Held) -> None:
+    held.conv.apply_set((records.CONVERSATION_SET, b"session", 5, 0, NOW, 0))
+    held.set(b"k", b"v", session=bytes(bytearray(b"session")))
+    (name,) = held.conv.sessions
+    assert next(iter(held.store.sessions)) is name
+
+
+def test_a_session_leads_to_its_notes_for_as_long_as_it_has_some(held: Held) -> None:
+    held.conv.apply_set((records.CONVERSATION_SET, b"s", 5, 0, NOW, 0))
+    (conversation,) = held.conv.sessions.values()
+    assert conversation.notes is None
+    for end in (held.delete, lambda key: held.store.apply_cleared((records.NOTES_CLEARED, b"s"))):
+        held.set(b"k", b"v")
+        assert conversation.notes is held.store.sessions[b"s"]
+        end(b"k")
+        assert conversation.notes is None
+
+
+def test_many_notes_are_buried_when_they_go(held: Held) -> None:
+    for number in range(LARGE_MIN):
+        held.set(b"k%d" % number, b"v", NOW if number % 3 else 0)
+    held.store.apply_cleared((records.NOTES_CLEARED, b"s"))
+    assert held.store.live_items(b"s", 0) == []
+    assert len(held.wheel) == 0
+    assert len(held.graveyard) == 1
+    assert held.graveyard.free(LARGE_MIN + 1) == LARGE_MIN
+    assert len(held.graveyard) == 0
+
+
+def test_clear_forgets_everything(held: Held) -> None:
+    held.set(b"k", b"v")
+    held.store.clear()
+    assert held.store.get(b"s", b"k") is None
+    assert held.store.sessions == {}

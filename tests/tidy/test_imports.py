@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.tidy.source import PACKAGE, Module, package_modules
+from amemdb import native
+from tests.tidy.source import PACKAGE, Module, NativeFile, native_files, package_modules
 
 FLOOR = {"limits", "errors"}
+EVERYWHERE = {"native"}
+"""Tells which of two implementations of the same thing is in use, and knows nobody."""
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"client", "asyncio"},
     "asyncio": {"client"},
+    "native": set(),
     "limits": set(),
     "errors": {"limits"},
     "clock": set(),
@@ -52,8 +56,9 @@ EXEMPT = {
     ("commands/context.py", "random"),
     ("engine/state.py", "random"),
     ("commands/generate.py", "pathlib"),
+    ("commands/generate_native.py", "pathlib"),
 }
-"""`Random` as the type of what the server hands in (see below), and the build step that writes a source file."""
+"""`Random` as the type of what the server hands in (see below), and the build steps that write source files."""
 RANDOM_AS_TYPE = [PACKAGE / "commands" / "context.py", PACKAGE / "engine" / "state.py"]
 
 
@@ -89,10 +94,60 @@ def inside(path: Path) -> str:
 
 @pytest.mark.parametrize("module", package_modules(), ids=lambda module: module.name)
 def test_imports_go_one_way(module):
-    allowed = MAY_IMPORT[module.layer] | {module.layer} | BUILD_STEPS.get(inside(module.path), set())
+    allowed = MAY_IMPORT[module.layer] | {module.layer} | EVERYWHERE | BUILD_STEPS.get(inside(module.path), set())
     for top, part in imported(module):
         if top == "amemdb":
-            assert (part or "__init__") in allowed, f"{module.name} may not import amemdb.{part}"
+            reference = part if part == "__init__" else part.removeprefix("_") or "__init__"
+            assert reference in allowed, f"{module.name} may not import amemdb.{part}"
+
+
+@pytest.mark.parametrize("file", native_files(), ids=lambda file: file.name)
+def test_native_imports_go_the_same_way(file: NativeFile):
+    for name in file.imported:
+        top, _, rest = name.partition(".")
+        part = rest.partition(".")[0]
+        if top == "amemdb":
+            allowed = MAY_IMPORT[file.layer] | {file.layer} | EVERYWHERE
+            assert part.removeprefix("_") in allowed, f"{file.name} may not import {name}"
+        assert file.layer not in CORE or top not in FORBIDDEN, f"{file.name} may not import {name}"
+    for name in file.included:
+        assert (file.path.parent / name).is_file(), f"{file.name} includes from another part: {name}"
+        assert "/" not in name
+
+
+def test_native_imports_are_seen():
+    text = """
+from libc.string cimport memcpy
+from amemdb.stores._x cimport (
+    Y,
+)
+    import socket
+cimport cython
+from amemdb import native, server
+include 'a.pxi'
+"""
+    file = NativeFile(PACKAGE / "engine" / "_made_up.pyx", text)
+    assert file.imported == ["libc.string", "amemdb.stores._x", "socket", "cython", "amemdb.native", "amemdb.server"]
+    assert (file.included, file.layer) == (["a.pxi"], "engine")
+
+
+def test_the_twins_are_those_that_are_listed():
+    assert sorted(native.MODULES) == [file.module for file in native_files() if file.path.suffix == ".pyx"]
+
+
+@pytest.mark.parametrize("module", package_modules(), ids=lambda module: module.name)
+def test_the_type_checker_can_do_without_the_twins(module):
+    """A module that imports one does so where only Python sees it, or there is a stub beside it."""
+    guarded = {
+        id(node)
+        for branch in ast.walk(module.tree)
+        if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.unparse(branch.test)
+        for node in ast.walk(branch)
+    }
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and node.module in native.MODULES and id(node) not in guarded:
+            stub = PACKAGE.parent.joinpath(*node.module.split(".")).with_suffix(".pyi")
+            assert stub.is_file(), f"{module.name}:{node.lineno} imports {node.module}, which has no stub"
 
 
 @pytest.mark.parametrize("module", [m for m in package_modules() if in_core(m)], ids=lambda module: module.name)

@@ -8,11 +8,13 @@ import re
 import pytest
 
 from amemdb import config_page
-from amemdb.commands import families, generate
-from tests.tidy.source import GENERATED, ROOT, Module, package_modules, parse
+from amemdb.commands import families, generate, generate_native
+from tests.tidy.source import GENERATED, GENERATED_NATIVE, ROOT, Module, native_files, package_modules, parse
 
 LINES_MAX = 700
 CHARTER_CHARACTERS_MIN = 30
+REFERENCE_CHARACTERS_MIN = 20
+"""Of a file that belongs to another, which it names."""
 SAYS_NOTHING = {"util", "utils", "helper", "helpers", "manager", "common", "misc"}
 
 TEST_MODULES = [parse(path) for path in sorted((ROOT / "tests").rglob("*.py"))]
@@ -38,6 +40,13 @@ def test_a_module_is_one_idea(module):
     assert count <= LINES_MAX, f"{module.name} has {count} lines, which is two ideas"
 
 
+@pytest.mark.parametrize("file", native_files(), ids=lambda file: file.name)
+def test_a_native_file_says_what_it_is_for_and_is_one_idea(file):
+    least = CHARTER_CHARACTERS_MIN if file.path.suffix == ".pyx" else REFERENCE_CHARACTERS_MIN
+    assert len(file.charter) >= least, f"{file.name} does not say what it is for"
+    assert file.text.count("\n") <= LINES_MAX, f"{file.name} is too long for one idea"
+
+
 @pytest.mark.parametrize("module", [*package_modules(), *TEST_MODULES], ids=lambda module: module.name)
 def test_names_say_what_a_thing_is(module: Module):
     named = [module.path.stem, module.path.parent.name]
@@ -51,6 +60,11 @@ def test_names_say_what_a_thing_is(module: Module):
 def test_the_generated_parsers_are_those_of_the_declarations():
     assert families.FAMILIES
     assert GENERATED.read_text(encoding="ascii") == generate.generate(), "run make generate"
+
+
+def test_the_table_of_native_commands_is_that_of_the_declarations():
+    assert families.FAMILIES
+    assert GENERATED_NATIVE.read_text(encoding="ascii") == generate_native.generate_native(), "run make generate"
 
 
 def test_the_page_of_settings_is_that_of_the_table():

@@ -1,0 +1,15 @@
+"""The compiled twin of `turn`. See `_turn.pyx`."""
+
+from amemdb.engine._hot cimport HotPath
+
+
+cdef class Turn:
+    cdef object _loop
+    cdef object _log
+    cdef object _on_end
+    cdef list _joined
+    cdef dict _waiting
+    cdef bint _scheduled
+    cdef HotPath path
+
+    cdef int take_part(self, object sender) except -1

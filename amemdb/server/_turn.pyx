@@ -1,0 +1,61 @@
+"""The twin of `amemdb.server.turn`, where the rules of a turn are told."""
+
+from amemdb.engine._hot cimport HotPath
+from amemdb.server._pump cimport Pump
+
+
+cdef class Turn:
+    """The turn that is under way. `join` what has replies, `touch` after frames that nobody waits for."""
+
+    def __init__(self, loop, log):
+        self._loop = loop
+        self._log = log
+        self._joined = []
+        self._waiting = {}
+        self._on_end = self._end
+
+    def join(self, sender):
+        """Have `sender` send at the end of this turn. Once a turn is enough; more does no harm."""
+        self.take_part(sender)
+
+    def touch(self):
+        """Frames were appended: see that they are flushed."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._on_end)
+
+    def leave(self, sender):
+        """`sender` is gone and waits for nothing any more."""
+        self._waiting.pop(sender, None)
+
+    def released(self):
+        """The log released more: let replies go that waited for it."""
+        released_offset = self._log.released_offset
+        for sender in list(self._waiting):
+            if not sender.send(released_offset):
+                self._waiting.pop(sender, None)
+
+    cdef int take_part(self, object sender) except -1:
+        self._joined.append(sender)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._on_end)
+        return 0
+
+    def _end(self):
+        cdef list joined = self._joined
+        cdef long long released_offset
+        cdef bint waits
+        self._scheduled = False
+        self._joined = []
+        if self.path is not None:
+            self.path.commit()
+        self._log.flush()
+        released_offset = self._log.released_offset
+        for sender in joined:
+            if isinstance(sender, Pump):
+                waits = (<Pump> sender).send_released(released_offset)
+            else:
+                waits = sender.send(released_offset)
+            if waits:
+                self._waiting[sender] = None
