@@ -29,6 +29,7 @@ cdef class Pump:
     cdef object _turn
     cdef bint _native_turn
     cdef Traffic _traffic
+    cdef object _backlog
     cdef Clock _clock
     cdef object _is_closing
     cdef bint _trusted
@@ -40,6 +41,7 @@ cdef class Pump:
     cdef int send_released(self, long long released_offset) except -1
     cdef int _join_turn(self) except -1
     cdef list _next_by_reference(self)
+    cdef bint _may_run(self) except -1
     cdef int _run_slice(self, long long now_ns) except -1
     cdef int _execute_slice(self, long long now_ms, long long now_ns) except -1
     cdef int _send_direct(self) except -1

@@ -22,6 +22,7 @@ from amemdb.server._turn cimport Turn
 
 from amemdb.errors import ProtocolError
 from amemdb.protocol.request import RequestParser
+from amemdb.server import backlog
 from amemdb.server import pump as reference
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -33,7 +34,9 @@ cdef enum:
     CARRIED_BYTES_MAX = 65536
 
 cdef long long SLICE_REQUESTS_MAX = reference.SLICE_REQUESTS_MAX
-cdef long long SLICE_NS = reference.SLICE_NS
+cdef long long SLICE_NS = backlog.SLICE_NS
+cdef long long SHARED_SLICE_NS = backlog.SHARED_SLICE_NS
+cdef Py_ssize_t PATIENT_BYTES_MIN = backlog.PATIENT_BYTES_MIN
 cdef Py_ssize_t UNSENT_HIGH = reference.UNSENT_HIGH
 
 
@@ -49,6 +52,7 @@ cdef class Pump:
             (<Turn> host.turn).path = host.hot
         self._traffic = host.state.traffic
         self._clock = host.clock
+        self._backlog = host.backlog
         self._outbox = Outbox()
         self._requests = PlainRequests()
         self._carried = b""
@@ -94,7 +98,10 @@ cdef class Pump:
                 requests.hold(data)
         except BaseException as error:
             self._host.bug(error, None)
-        self._run_slice(now_ns)
+        if len(data) >= PATIENT_BYTES_MIN and self._backlog and self._may_run():
+            self._continue_later()
+        else:
+            self._run_slice(now_ns)
 
     def send(self, long long released_offset):
         """Write what the log has released; whether more waits for it. Called once per turn."""
@@ -104,13 +111,19 @@ cdef class Pump:
         """Execute a slice of the requests that are complete."""
         self._run_slice(self._clock.monotonic_ns())
 
-    cdef int _run_slice(self, long long now_ns) except -1:
-        cdef PlainRequests requests = self._requests
+    cdef bint _may_run(self) except -1:
+        """Whether requests may be executed now; pauses reading when they may not because of unsent output."""
         if self._pending is not None or self._scheduled or self._ending or not self._open:
-            return 0
+            return False
         if self._write_paused or self._outbox.waiting_bytes() > UNSENT_HIGH:
             self._blocked = True
             self._pause_reading()
+            return False
+        return True
+
+    cdef int _run_slice(self, long long now_ns) except -1:
+        cdef PlainRequests requests = self._requests
+        if not self._may_run():
             return 0
         self._running = True
         try:
@@ -141,12 +154,13 @@ cdef class Pump:
         cdef PlainRequests requests = self._requests
         cdef HotPath path = self._path
         cdef Outbox outbox = self._outbox
-        cdef long long left = SLICE_REQUESTS_MAX, slice_end_ns = now_ns + SLICE_NS
+        cdef long long left = SLICE_REQUESTS_MAX, slice_end_ns = now_ns
         cdef long long waits_for = -1
         cdef list argv = None
         cdef bint hot
         cdef int place, ahead = 0
         try:
+            slice_end_ns += SHARED_SLICE_NS if self._backlog else SLICE_NS
             hot = path is not None and path.begin(self.session, now_ms, now_ns)
             while True:
                 if not left:

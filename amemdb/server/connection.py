@@ -35,8 +35,9 @@ from amemdb.engine.answers import Parts, Pending
 from amemdb.engine.engine import Engine
 from amemdb.engine.state import ServerState
 from amemdb.errors import ProtocolError, printable
+from amemdb.server.backlog import Backlog
 from amemdb.server.farewell import Progress
-from amemdb.server.pump import SLICE_NS, UNSENT_HIGH, UNSENT_LOW
+from amemdb.server.pump import UNSENT_HIGH, UNSENT_LOW
 from amemdb.server.turn import Turn
 
 if TYPE_CHECKING or not native.ENABLED:
@@ -82,6 +83,11 @@ class Host:
     """The native hot path of the engine, if there is one."""
     work: set[asyncio.Future[Any]] = field(default_factory=set)
     """What is being worked on in `threads`."""
+    backlog: Backlog = field(init=False)
+    """Who has more to do."""
+
+    def __post_init__(self) -> None:
+        self.backlog = Backlog(self.loop, self.clock.monotonic_ns)
 
 
 class Roster(Protocol):
@@ -206,9 +212,9 @@ class Connection(Pump, asyncio.Protocol):
     def _continue_later(self) -> None:
         self._scheduled = True
         self._pause_reading()
-        self._host.loop.call_soon(self._continue)
+        self._host.backlog.add(self)
 
-    def _continue(self) -> None:
+    def go_on(self) -> None:
         """Go on with what is pending, or else with the next requests."""
         self._scheduled = False
         pending = self._pending
@@ -279,7 +285,7 @@ class Connection(Pump, asyncio.Protocol):
         session, outbox, monotonic_ns = self.session, self._outbox, self._host.clock.monotonic_ns
         piece, room = b"", PARTS_BYTES_MAX
         try:
-            slice_end_ns = monotonic_ns() + SLICE_NS
+            slice_end_ns = monotonic_ns() + self._host.backlog.slice_ns
             while room > 0:
                 piece = parts.next()
                 if not piece:

@@ -17,14 +17,14 @@ from amemdb.commands.session import Session
 from amemdb.engine.answers import Parts, Pending
 from amemdb.errors import ProtocolError
 from amemdb.protocol.request import RequestParser
+from amemdb.server.backlog import PATIENT_BYTES_MIN
 from amemdb.server.outbox import Outbox
 
 if TYPE_CHECKING:
     from amemdb.server.connection import Host
 
 SLICE_REQUESTS_MAX = 128
-SLICE_NS = 1_000_000
-"""A slice ends after the request that passed one of these."""
+"""A slice ends after so many requests, or after the one that passed the time that `backlog` allows."""
 UNSENT_HIGH = 1024 * 1024
 UNSENT_LOW = 256 * 1024
 """Unsent output at which requests are no longer executed, and at which they are again."""
@@ -102,7 +102,10 @@ class Pump:
             self._parser.feed(data)
         except BaseException as error:
             host.bug(error, None)
-        self._run()
+        if len(data) < PATIENT_BYTES_MIN or not host.backlog or not self._may_run():
+            self._run()
+        else:
+            self._continue_later()
 
     def send(self, released_offset: int) -> bool:
         """Write what the log has released; whether more waits for it. Called once per turn."""
@@ -129,7 +132,7 @@ class Pump:
         self._running = True
         try:
             now_ms = host.clock.now_ms()
-            slice_end_ns = monotonic_ns() + SLICE_NS
+            slice_end_ns = monotonic_ns() + host.backlog.slice_ns
             for _ in range(SLICE_REQUESTS_MAX):
                 try:
                     argv = parser.next()
