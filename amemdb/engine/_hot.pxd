@@ -7,6 +7,12 @@ from amemdb.stores._memory cimport Ledger
 
 cdef enum:
     AHEAD_MAX = 16  # requests that are looked ahead at a time
+    AHEAD_TOKENS_MAX = 4  # of each
+
+cdef struct Ahead:
+    Py_ssize_t at, end, count  # of the request, as in `PlainRequests`
+    Token tokens[AHEAD_TOKENS_MAX]
+    int place
 
 
 cdef class HotPath:
@@ -20,7 +26,7 @@ cdef class HotPath:
     cdef list _databases
     cdef dict _watched
     cdef list _ahead_names
-    cdef const char *_ahead_data[AHEAD_MAX]
+    cdef Ahead _ahead[AHEAD_MAX]
     cdef int _ahead_at
     cdef int _ahead_count
     cdef ReplyBuffer _frames
@@ -44,7 +50,7 @@ cdef class HotPath:
     cdef long long _spent_ns[16]
 
     cdef int begin(self, Session session, long long now_ms, long long now_ns) except -1
-    cdef int look_ahead(self, PlainRequests requests) except -1
+    cdef int next(self, PlainRequests requests) except -3
     cdef bytes name(self, const Token *token)
     cdef int find(self, PlainRequests requests) noexcept
     cdef bint waits(self, int place) noexcept

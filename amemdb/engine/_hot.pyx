@@ -44,7 +44,7 @@ from cpython.object cimport PyObject
 from amemdb.commands._session cimport Session
 from amemdb.protocol._replies cimport ReplyBuffer, decimal
 from amemdb.protocol._requests cimport PlainRequests, Token
-from amemdb.stores._conversation cimport Conversation, Cursor, Turn
+from amemdb.stores._conversation cimport Chunk, Conversation, Cursor, Turn
 from amemdb.stores._database cimport Database
 from amemdb.stores._episodic cimport EventLog
 from amemdb.stores._memory cimport Ledger, text_bytes
@@ -121,10 +121,6 @@ cdef class HotPath:
                 self._calls[place] = 0
                 self._spent_ns[place] = 0
 
-    cdef int look_ahead(self, PlainRequests requests) except -1:
-        """Have what the next requests will touch fetched from memory; for how many of them that was done."""
-        return look_ahead(self, requests)
-
     cdef int begin(self, Session session, long long now_ms, long long now_ns) except -1:
         """Serve `session` from now on, at `now_ms`; 0 when its state is one for the reference only."""
         if not session.is_plain():
@@ -138,13 +134,40 @@ cdef class HotPath:
         self._began_ns = now_ns
         self._last = -1
         self._ahead_count = 0
+        self._ahead_at = -1
         return 1
+
+    cdef int next(self, PlainRequests requests) except -3:
+        """Find the request at hand: its command's place in the tables, -1 if it is not for this path, -2 if not plain.
+
+        A pipeline is looked at some requests ahead, and what was found then is taken up here.
+        """
+        cdef Ahead *seen
+        cdef Py_ssize_t index
+        if self._ahead_at + 1 < self._ahead_count:
+            self._ahead_at += 1
+            seen = &self._ahead[self._ahead_at]
+            if seen.at == requests.at:
+                requests.end = seen.end
+                requests.count = seen.count
+                for index in range(min(seen.count, AHEAD_TOKENS_MAX)):
+                    requests.tokens[index] = seen.tokens[index]
+                return seen.place
+            self._ahead_count = 0
+        if requests.peek() <= 0:
+            return -2
+        if requests.end < requests.size and self._ahead_at + 1 == self._ahead_count:
+            self._ahead_at = self._ahead_count = 0
+            if look_ahead(self, requests) > 0:
+                requests.peek()
+                return self._ahead[0].place
+        self._ahead_count = 0
+        self._ahead_at = -1
+        return self.find(requests)
 
     cdef bytes name(self, const Token *token):
         """The bytes of a token, which may have been made when it was looked at ahead."""
-        while self._ahead_at < self._ahead_count and self._ahead_data[self._ahead_at] < token.data:
-            self._ahead_at += 1
-        if self._ahead_at < self._ahead_count and self._ahead_data[self._ahead_at] == token.data:
+        if self._ahead_count and self._ahead[self._ahead_at].tokens[1].data == token.data:
             return <bytes> self._ahead_names[self._ahead_at]
         return PyBytes_FromStringAndSize(token.data, token.size)
 

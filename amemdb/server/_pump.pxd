@@ -44,4 +44,5 @@ cdef class Pump:
     cdef bint _may_run(self) except -1
     cdef int _run_slice(self, long long now_ns) except -1
     cdef int _execute_slice(self, long long now_ms, long long now_ns) except -1
+    cdef bint _find_next(self, int *place, bint hot) except -1
     cdef int _send_direct(self) except -1

@@ -158,7 +158,7 @@ cdef class Pump:
         cdef long long waits_for = -1
         cdef list argv = None
         cdef bint hot
-        cdef int place, ahead = 0
+        cdef int place
         try:
             slice_end_ns += SHARED_SLICE_NS if self._backlog else SLICE_NS
             hot = path is not None and path.begin(self.session, now_ms, now_ns)
@@ -171,13 +171,7 @@ cdef class Pump:
                     argv = self._next_by_reference()
                     if argv is None:
                         break
-                elif self._trusted and requests.peek() > 0:
-                    if hot and ahead <= 0:
-                        # one request alone has nobody to wait together with
-                        ahead = path.look_ahead(requests) if requests.end < requests.size else 1
-                        requests.peek()
-                    ahead -= 1
-                    place = path.find(requests) if hot else -1
+                elif self._trusted and self._find_next(&place, hot):
                     if place >= 0:
                         if path.waits(place):
                             outbox.divide(path.offset + 1)
@@ -228,6 +222,14 @@ cdef class Pump:
         except BaseException as error:
             self._host.bug(error, argv)
         return 0
+
+    cdef bint _find_next(self, int *place, bint hot) except -1:
+        """Whether a plain request is at hand; then `place` is its command's in the hot path, or negative."""
+        if hot:
+            place[0] = self._path.next(self._requests)
+            return place[0] > -2
+        place[0] = -1
+        return self._requests.peek() > 0
 
     def _carry(self):
         """What lies at hand is no whole plain request: keep a short beginning for later, else have the reference look."""

@@ -17,6 +17,8 @@ cdef class Notes:
     cdef bint find(self, const char *key, Py_ssize_t key_bytes, const char **value, Py_ssize_t *value_bytes,
                    long long *expire_at_ms) noexcept
 
+    cdef void fetch(self, const char *key, Py_ssize_t key_bytes) noexcept
+
     cdef Py_ssize_t _place_of(self, unsigned int hashed, const char *key, Py_ssize_t key_bytes) noexcept
     cdef int _set(self, const char *key, Py_ssize_t key_bytes, const char *value, Py_ssize_t value_bytes,
                   long long expire_at_ms, bint plain) except -1

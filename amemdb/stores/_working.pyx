@@ -16,6 +16,10 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+cdef extern from *:
+    void __builtin_prefetch(const void *address) noexcept nogil
+
+
 cdef enum:
     SCANNED_MAX = 8
     KEY_BYTES_MAX = 0xFFFF      # commands allow 1,024
@@ -255,6 +259,19 @@ cdef class Notes:
         value_bytes[0] = note.value_bytes
         expire_at_ms[0] = _expiry(note)
         return True
+
+    cdef void fetch(self, const char *key, Py_ssize_t key_bytes) noexcept:
+        """Have the note of that key, if there is one, fetched from memory: places and slots have been."""
+        cdef Py_ssize_t place
+        cdef unsigned int slot
+        if self._slots == NULL:
+            for place in range(self._used):
+                __builtin_prefetch(self._places[place])
+            return
+        slot = self._slots[<Py_ssize_t> _hash(key, key_bytes) & self._mask]
+        if slot:
+            __builtin_prefetch(self._places[slot - 1])
+            __builtin_prefetch(<const char *> self._places[slot - 1] + 64)
 
     # -- places and slots ----------------------------------------------------------------------------------
 
