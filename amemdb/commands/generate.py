@@ -186,6 +186,7 @@ def main() -> None:
 
     Path(__file__).with_name("_generated.py").write_text(generate(), encoding="ascii")
     generate_native.PATH.write_text(generate_native.generate_native(), encoding="ascii")
+    generate_native.RECORDS_PATH.write_text(generate_native.generate_records(), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes `engine/_hot_table.pxi`: what native code has to know of the commands that it serves.
+"""Writes `engine/_hot_table.pxi` and `_hot_records.pxi`: what native code has to know of commands and records.
 
 Names, the number of tokens of the plain shape, access and which tokens are names of 1 to 1,024 bytes all come from
 the declarations, so a native handler cannot disagree with them. The file is checked in, and a test compares.
@@ -10,9 +10,11 @@ from pathlib import Path
 
 from amemdb.commands.declare import REGISTRY, Name, Spec
 from amemdb.limits import NAME_BYTES_MAX
+from amemdb.stores import records
 
 HEADER = "# Written by `python -m amemdb.commands.generate`: do not edit."
 PATH = Path(__file__).parents[1] / "engine" / "_hot_table.pxi"
+RECORDS_PATH = PATH.with_name("_hot_records.pxi")
 
 KINDS = {"amem-conv": "CONVERSATION", "amem-work": "NOTES", "amem-epis": "EVENTS", "string": "VALUE"}
 
@@ -36,6 +38,13 @@ def generate_native() -> str:
     lines += [f"cdef Handler[{count}] HANDLERS = [", *(f"    {function_name(spec)}," for spec in specs), "]"]
     lines += ["", "", *_find(specs), ""]
     return "\n".join(lines)
+
+
+def generate_records() -> str:
+    """The whole source of `_hot_records.pxi`: the numbers of the records."""
+    kinds = {name: kind for name, kind in vars(records).items() if name.isupper() and type(kind) is int}
+    lines = [f"    RECORD_{name} = {kind}" for name, kind in kinds.items() if name[0] != "_" and name != "KIND_MAX"]
+    return "\n".join([HEADER, "", "cdef enum:", *lines, ""])
 
 
 def function_name(spec: Spec) -> str:

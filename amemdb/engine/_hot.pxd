@@ -46,8 +46,8 @@ cdef class HotPath:
     cdef long long _room
     cdef long long _slow_from_ns
     cdef long long _began_ns
-    cdef long long _calls[16]
-    cdef long long _spent_ns[16]
+    cdef long long *_calls     # by place in the tables
+    cdef long long *_spent_ns
 
     cdef int begin(self, Session session, long long now_ms, long long now_ns) except -1
     cdef int next(self, PlainRequests requests) except -3

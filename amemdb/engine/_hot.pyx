@@ -4,9 +4,8 @@ What is native and why
 ----------------------
 At sixteen commands a packet the kernel takes half a microsecond of each, so a command has about as much left for
 itself. Parsing, look-up, gates, the handler, its record and its reply are therefore done here in C for the commands
-that are declared with the flag `native`. The server's other native parts are twins of the modules beside which they
-lie, and serve this one: `protocol._requests` and `_replies`, `stores._conversation`, `_working`, `_episodic`,
-`server._outbox` and `_pump`.
+that are declared with the flag `native`. The other native modules (`amemdb.native.MODULES`) are twins of those beside
+which they lie, with an underscore in front; this one is the heart, and has no twin but `Engine.execute` itself.
 
 The reference decides
 ---------------------
@@ -21,11 +20,15 @@ bytes and compares replies, records and digests.
 Making another command native
 -----------------------------
 1. Add the flag `native` to its declaration in `amemdb/commands/<family>.py` and run `make generate`: name, number of
-   tokens, access and the tokens that are names reach `_hot_table.pxi` from there.
+   tokens, access, the tokens that are names, and what the first of them names (by the family) reach `_hot_table.pxi`.
 2. Write `run_<handler>` in `_hot_handlers.pxi`: look at what it needs, decline by `return 0`, and only then change
-   the store (through the store's own typed method), write the frame, write the reply, and `return 1`.
-3. If the store keeps its state in Python objects that are slow to reach, give it a twin with a `.pxd`.
-4. `tests/native` runs every native command against the reference; add its unusual arguments to the fuzzer's list.
+   the store, write the reply, and `return 1`. A form of reply that is not there yet goes to `protocol/_replies.pyx`.
+3. A write has more to see to; `run_set` shows all of it. Decline what is watched or has an expiry. Change the store
+   through its own typed method, and add to the ledger what that took (`stores/memory.py`). Write the frame with the
+   fields of the record in `stores/records.py`, whose number is `RECORD_<name>` here.
+4. If the store keeps its state in Python objects that are slow to reach, give it a twin with a `.pxd`.
+5. Give the command a method in `Traffic._hot` of `tests/native/traffic.py`, with its unusual arguments: the fuzzer
+   must have served every native command natively some hundred times, or it fails.
 
 One read of a connection
 ------------------------
@@ -35,6 +38,7 @@ turn or before the reference runs, so that the log sees every change in its orde
 policy and the thresholds are read once a turn, and again (`stale`) whenever the reference has run in between.
 """
 
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -54,6 +58,7 @@ from amemdb.stores._working cimport Notes
 
 ctypedef int (*Handler)(HotPath path, PlainRequests requests, ReplyBuffer out) except -1
 
+include "_hot_records.pxi"
 include "_hot_handlers.pxi"
 include "_hot_table.pxi"
 include "_hot_warm.pxi"
@@ -66,6 +71,16 @@ cdef enum:
 
 cdef class HotPath:
     """The hot path of one engine."""
+
+    def __cinit__(self):
+        self._calls = <long long *> calloc(COMMANDS, sizeof(long long))
+        self._spent_ns = <long long *> calloc(COMMANDS, sizeof(long long))
+        if self._calls == NULL or self._spent_ns == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self._calls)
+        free(self._spent_ns)
 
     def __init__(self, stores, log, state, timer_ns):
         self._timer_ns = timer_ns

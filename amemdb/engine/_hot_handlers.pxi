@@ -126,7 +126,7 @@ cdef int run_set(HotPath path, PlainRequests requests, ReplyBuffer out) except -
     path._ledger.keyspace += more
     PyDict_SetItem(values, key, as_bytes(text))
     at = path.frame(5, name.size + text.size + 2 * BYTES_HEAD + 3 * INTEGER_BYTES)
-    at = put_integer(at, 50)
+    at = put_integer(at, RECORD_KEY_SET)
     at = put_integer(at, path.db)
     at = put_bytes(at, name.data, name.size)
     at = put_bytes(at, text.data, text.size)
@@ -157,7 +157,7 @@ cdef int run_conv_append(HotPath path, PlainRequests requests, ReplyBuffer out) 
     conversation.append_plain(role, content.data, content.size, path.now_ms)
     path._ledger.conversation += conversation._allocated_bytes - before
     at = path.frame(7, name.size + content.size + 16 + 3 * BYTES_HEAD + 4 * INTEGER_BYTES)
-    at = put_integer(at, 2)
+    at = put_integer(at, RECORD_TURN_APPENDED)
     at = put_bytes(at, name.data, name.size)
     at = put_bytes(at, ROLES[role], ROLE_BYTES[role])
     at = put_bytes(at, content.data, content.size)
@@ -246,7 +246,7 @@ cdef int run_work_set(HotPath path, PlainRequests requests, ReplyBuffer out) exc
         return 0
     path._ledger.working += notes._allocated_bytes - before
     at = path.frame(5, name.size + key.size + text.size + 3 * BYTES_HEAD + 2 * INTEGER_BYTES)
-    at = put_integer(at, 10)
+    at = put_integer(at, RECORD_NOTE_SET)
     at = put_bytes(at, name.data, name.size)
     at = put_bytes(at, key.data, key.size)
     at = put_bytes(at, text.data, text.size)
@@ -301,7 +301,7 @@ cdef int run_epis_log(HotPath path, PlainRequests requests, ReplyBuffer out) exc
     log.log_plain(kind.data, kind.size, content.data, content.size, path.now_ms)
     path._ledger.episodic += log.events.held_bytes() - before
     at = path.frame(8, name.size + kind.size + content.size + 3 * BYTES_HEAD + 5 * INTEGER_BYTES)
-    at = put_integer(at, 30)
+    at = put_integer(at, RECORD_EVENT_LOGGED)
     at = put_bytes(at, name.data, name.size)
     at = put_integer(at, seq)
     at = put_integer(at, path.now_ms)

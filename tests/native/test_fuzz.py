@@ -25,6 +25,8 @@ from tests.tidy.source import ROOT
 
 STEPS = 200
 SEEDS = 16
+SERVED_MIN = 200
+"""So often every native command is served natively by the seeds of a short run."""
 """Of the short form: about ten seconds."""
 BUG_SEEDS = 12
 
@@ -130,7 +132,8 @@ def test_both_do_the_same(pair, soak_seconds):
     for seed in seeds(soak_seconds):
         pair.check(seed)
     if "FUZZ_SEED" not in os.environ:
-        assert {spec.name for spec in native_specs()} <= {name for name, count in pair.served.items() if count}
+        rare = [spec.name for spec in native_specs() if pair.served[spec.name] < SERVED_MIN]
+        assert rare == [], "too few of them were served natively to find a fault: give each a method in `Traffic._hot`"
 
 
 @pytest.mark.parametrize("bug", sorted(BUGS))

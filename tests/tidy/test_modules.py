@@ -65,6 +65,7 @@ def test_the_generated_parsers_are_those_of_the_declarations():
 def test_the_table_of_native_commands_is_that_of_the_declarations():
     assert families.FAMILIES
     assert GENERATED_NATIVE.read_text(encoding="ascii") == generate_native.generate_native(), "run make generate"
+    assert generate_native.RECORDS_PATH.read_text(encoding="ascii") == generate_native.generate_records()
 
 
 def test_the_page_of_settings_is_that_of_the_table():
