@@ -30,6 +30,8 @@ cdef class Outbox:
     def put(self, bytes reply not None, long long offset):
         """Add `reply`, which may leave once `offset` is released and all that was put before has left."""
         cdef Py_ssize_t size = len(reply)
+        if size == 0:
+            return
         self.divide(offset)
         self.raise_offset(offset)
         if size <= COPIED_BYTES_MAX:

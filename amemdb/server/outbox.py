@@ -31,7 +31,12 @@ class Outbox:
         return bool(self._parts or self._older)
 
     def put(self, reply: bytes, offset: int) -> None:
-        """Add `reply`, which may leave once `offset` is released and all that was put before has left."""
+        """Add `reply`, which may leave once `offset` is released and all that was put before has left.
+
+        An empty one, as CLIENT REPLY OFF gives, has nothing to wait with.
+        """
+        if not reply:
+            return
         if offset > self._offset:
             if not self._open:
                 self._open = True
