@@ -72,7 +72,7 @@ docs: $(READY)
 $(RUNS): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("amemdb needs Python 3.11 or newer; \
 	give one with PYTHON=python3.11")'
-	@echo 'installing into .venv, this once: some seconds to a minute'
+	@echo 'installing into .venv, this once: up to a minute, on a small machine two'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $(RUNS) $(BUILT)

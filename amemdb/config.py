@@ -28,7 +28,7 @@ from amemdb.setting import Choice, Folder, Integer, Kind, Setting, Size, Switch,
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 ENVIRONMENT_PREFIX = "AMEMDB_"
 NOT_SETTINGS = frozenset({"AMEMDB_CONFIG", "AMEMDB_NATIVE", "AMEMDB_URL"})
-"""Variables that the command line reads itself: the file of settings, and the server that `import` talks to."""
+"""Variables that are read elsewhere: the file of settings, whether native code is used, the server that tools ask."""
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("host", Word(), "127.0.0.1", "Address to listen on; 0.0.0.0 for every interface."),
@@ -89,7 +89,8 @@ SETTINGS: tuple[Setting, ...] = (
         "maxmemory",
         Size(),
         0,
-        "Memory in use beyond which writes that add data are refused; 0 for no limit.",
+        "Memory in use beyond which writes that add data are refused; 0 for no limit. "
+        "The server itself, empty, counts for about 48 MiB of it.",
         "bytes",
         changeable=True,
     ),
@@ -210,6 +211,16 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Variables that look like settings and are none: worth a warning, as a typing mistake has no other trace."""
     known = {setting.variable for setting in SETTINGS if not setting.fact} | NOT_SETTINGS
     return sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
+
+
+def variable_warnings(environ: Mapping[str, str]) -> list[str]:
+    """A line for each variable that has not the effect that it seems to have."""
+    lines = [f"{name} is set, but there is no such setting" for name in unknown_variables(environ)]
+    chosen = environ.get("AMEMDB_NATIVE", "")
+    if chosen not in ("", "0", "1"):
+        shown = printable(chosen.encode("utf-8", "surrogateescape"))
+        lines.append(f"AMEMDB_NATIVE is '{shown}', which changes nothing: expected 0 for plain Python, or 1")
+    return lines
 
 
 def _read_file(file: Path) -> dict[str, Any]:

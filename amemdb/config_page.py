@@ -43,6 +43,17 @@ given by the environment or the file than by a flag, which every user of the mac
 |---|---|---|---|---|
 """
 
+VARIABLES = """
+## Variables that are no settings
+
+| variable | what it is |
+|---|---|
+| `AMEMDB_CONFIG` | The file of settings, as `--config` names it. |
+| `AMEMDB_NATIVE` | `0` chooses plain Python, several times slower, over \
+[native code](install.md#is-the-native-code-in-use), which is used with `1` or without it, where it was built. |
+| `AMEMDB_URL` | The server that [the command line](command-line.md) talks to, as `--url` names it. |
+"""
+
 FACTS = """
 ## Facts
 
@@ -61,7 +72,7 @@ def page() -> str:
         for setting in SETTINGS
         if setting.fact
     ]
-    return HEAD + "\n".join(settings) + "\n" + FACTS + "\n".join(facts) + "\n"
+    return HEAD + "\n".join(settings) + "\n" + VARIABLES + FACTS + "\n".join(facts) + "\n"
 
 
 def _row(setting: Setting) -> str:

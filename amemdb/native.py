@@ -46,7 +46,7 @@ def _missing() -> str:
     for name in MODULES:
         spec = find_spec(name)
         if spec is None:
-            return f"{name} was not built"
+            return f"it was not built (no C compiler or Python headers at the installation?), {name} is missing"
         try:
             module_from_spec(spec)  # has the system load the file, and runs nothing of it yet
         except ImportError as error:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from amemdb.cli.serve import serve
-from amemdb.config import BY_NAME, SETTINGS, Config, ConfigError, unknown_variables
+from amemdb.config import BY_NAME, NOT_SETTINGS, SETTINGS, Config, ConfigError, unknown_variables, variable_warnings
+from amemdb.config_page import page
 from amemdb.errors import CommandError
 from amemdb.setting import Choice, Integer, Size, Switch
 
@@ -67,6 +68,19 @@ def test_an_empty_variable_is_not_set():
 def test_variables_that_name_no_setting_are_found():
     environ = {"AMEMDB_CONV_WINDOWS": "1", "AMEMDB_PORT": "1", "AMEMDB_URL": "x", "AMEMDB_SAVE": "60", "HOME": "y"}
     assert unknown_variables(environ) == ["AMEMDB_CONV_WINDOWS", "AMEMDB_SAVE"]
+
+
+@pytest.mark.parametrize(("value", "lines"), [("", 0), ("0", 0), ("1", 0), ("no", 1), ("2", 1), ("\x1b[31m", 1)])
+def test_a_choice_of_native_code_that_is_none_is_found(value, lines):
+    told = variable_warnings({"AMEMDB_NATIVE": value})
+    assert len(told) == lines
+    assert all(line.isprintable() and line.startswith("AMEMDB_NATIVE is '") for line in told)
+    assert variable_warnings({"AMEMDB_X": "1"}) == ["AMEMDB_X is set, but there is no such setting"]
+
+
+def test_variables_that_are_no_settings_are_described():
+    for name in NOT_SETTINGS:
+        assert f"| `{name}` |" in page()
 
 
 def test_values_given_in_python_are_checked(tmp_path):

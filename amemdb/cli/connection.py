@@ -6,6 +6,7 @@ on its way. Passwords come in the URL, best by `AMEMDB_URL`, and are in no messa
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from amemdb.errors import printable
 
 DEFAULT_URL = "redis://localhost:6379/0"
 CONNECT_TIMEOUT_S = 10
+_HOST_PORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}(/[0-9]*)?", re.ASCII)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -29,14 +31,30 @@ class Unreachable(Exception):
 
 
 def url_option(command: F) -> F:
-    """The option `--url`."""
-    return click.option(
+    """The option `--url`. What redis-cli has in its place is refused with the words that say so."""
+    url = click.option(
         "--url",
         default=DEFAULT_URL,
         show_default=True,
         envvar="AMEMDB_URL",
-        help="Server: redis://[[user]:password@]host:port/db, or unix:///path. Also AMEMDB_URL.",
-    )(command)
+        callback=lambda ctx, parameter, value: whole_url(value),
+        help="Server: host:port, redis://[[user]:password@]host:port/db, or unix:///path. Also AMEMDB_URL.",
+    )
+    others = click.option("--host", "--port", "-p", "elsewhere", hidden=True, expose_value=False, callback=_elsewhere)
+    return url(others(command))
+
+
+def whole_url(text: str) -> str:
+    """The URL that is meant: `host:port` is enough where there is no login."""
+    return f"redis://{text}" if _HOST_PORT.fullmatch(text) else text
+
+
+def _elsewhere(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        place = f"localhost:{value}" if value.isdigit() else "HOST:PORT"
+        raise click.UsageError(
+            f"there is no --host and no --port: the server is named by --url {printable(place.encode())}"
+        )
 
 
 def client_of(url: str, timeout_s: float | None = None) -> redis.Redis:

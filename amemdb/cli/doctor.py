@@ -100,7 +100,6 @@ class _Server:
         login = "with a password" if self._settings.get("requirepass") else "no password is set"
         yield Finding("ok", "connection", f"answers in {min(trips_ms):.2f} ms, {login}")
         yield _of_version(str(version))
-        yield from of_native(str(self._state.get("amemdb_native", "")))
         yield _of_clock(skew_ms)
         if not self._settings:
             yield Finding("ok", "settings", "not to be read by this user")
@@ -147,15 +146,6 @@ def _of_version(version: str) -> Finding:
     return Finding(
         "warn", "version", f"{readable(version)} there, {__version__} here", "bring both to the same version"
     )
-
-
-def of_native(told: str) -> Iterator[Finding]:
-    """What the server says of its native code; an older one says nothing."""
-    if told == "yes":
-        yield Finding("ok", "native code", "in use")
-    elif told == "no":
-        text = "not in use there: everything works, several times slower"
-        yield Finding("warn", "native code", text, "the server's own log says why, at its start")
 
 
 def _show(sections: dict[str, list[Finding]], everything: list[Finding]) -> None:

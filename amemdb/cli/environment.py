@@ -66,7 +66,7 @@ def _native() -> Finding:
     if native.DECLINED:
         return Finding("ok", "native code", "not asked for: AMEMDB_NATIVE=0 is set")
     do = "install a C compiler and Python's headers, then amemdb again"
-    return Finding("warn", "native code", f"{native.MISSING}: everything works, several times slower", do)
+    return Finding("warn", "native code", f"not in use, {native.MISSING}: everything works, several times slower", do)
 
 
 def _blas_threads() -> Finding:

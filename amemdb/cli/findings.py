@@ -16,10 +16,11 @@ Level = Literal["ok", "warn", "fail"]
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 CLIENTS_SHARE_HIGH = 0.8
-LAG_MS_HIGH = 100
+LAG_MS_HIGH, LAG_MS_WORST = 100, 1_000
 UNDURABLE_BYTES_HIGH = 64 << 20
+MEMORY_SHARE_HIGH = 0.9
 RESTARTED_LATELY_S = 300
-DEGRADED = {"MISCONF": "the log could not be written", "OOM": "memory was full", "READONLY": "it was a copy"}
+DEGRADED = {"MISCONF": "the log could not be written", "READONLY": "it was a copy"}
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,33 @@ def of_server(
 ) -> Iterator[Finding]:
     """What deserves a look, the grave first. `crashed_s_ago` is the age of its newest crash file, where one is seen."""
     yield from _of_log(info, settings)
+    yield from _of_memory(info)
     yield from _of_clients(info)
     yield from _of_access(info, settings)
     yield from _of_load(info)
+    yield from of_native(info)
     yield from _of_start(info, crashed_s_ago)
+
+
+def writes_refused(info: Mapping[str, Any]) -> str:
+    """Why the server refuses writes now; empty when it takes them."""
+    error = str(info.get("log_error") or "")
+    return error or ("more than maxmemory is used" if _is_full(info) else "")
+
+
+def of_native(info: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the server says of its native code; an older one says nothing."""
+    told = info.get("amemdb_native")
+    if told == "yes":
+        yield Finding("ok", "native code", "in use")
+    elif told == "no":
+        yield Finding(
+            "warn",
+            "native code",
+            "not in use there: everything works, several times slower",
+            "the server's own log says why, at its start. If it was not built: install a C compiler and Python's "
+            "headers, then amemdb again; if AMEMDB_NATIVE=0 is set there: unset it",
+        )
 
 
 def _of_log(info: Mapping[str, Any], settings: Mapping[str, str]) -> Iterator[Finding]:
@@ -67,6 +91,36 @@ def _of_log(info: Mapping[str, Any], settings: Mapping[str, str]) -> Iterator[Fi
         if count and not error:
             text = f"{count:,} commands were refused with {code} since the start: {meaning}"
             yield Finding("warn", "refusals", text, "look at the server's own log for when and why")
+
+
+def _is_full(info: Mapping[str, Any]) -> bool:
+    """Whether writes that add data are refused. What was dropped goes by itself, and before anything is refused."""
+    limit = _limit_bytes(info)
+    return bool(limit) and _number(info, "used_memory") - _number(info, "lazyfree_pending_bytes") > limit
+
+
+def _limit_bytes(info: Mapping[str, Any]) -> int:
+    """`maxmemory`; 0 for none, and where a Redis makes room by itself."""
+    return _number(info, "maxmemory") if info.get("maxmemory_policy", "noeviction") == "noeviction" else 0
+
+
+def _of_memory(info: Mapping[str, Any]) -> Iterator[Finding]:
+    limit, used, own = _limit_bytes(info), _number(info, "used_memory"), _number(info, "used_memory_startup")
+    count = _error_count(info, "OOM")
+    do = "delete, or raise it: CONFIG SET maxmemory 4gb, then CONFIG REWRITE; MEMORY STATS tells which store takes what"
+    if limit and limit <= own:
+        do = f"raise it, as the server itself takes {size(own)}: CONFIG SET maxmemory 4gb, then CONFIG REWRITE"
+    if _is_full(info):
+        text = f"writes that add data are refused with OOM: {size(used)} are used, maxmemory is {size(limit)}"
+        yield Finding("fail", "memory", text, do)
+    elif limit and used > limit * MEMORY_SHARE_HIGH:
+        text = f"{size(used)} of {size(limit)} maxmemory are used: beyond it writes that add data are refused"
+        yield Finding("warn", "memory", text, do)
+    elif limit:
+        yield Finding("ok", "memory", f"{size(used)} of {size(limit)} maxmemory are used")
+    if count and not _is_full(info):
+        text = f"{count:,} commands were refused with OOM since the start, when memory was full; it is not now"
+        yield Finding("ok", "refusals", text)
 
 
 def _of_clients(info: Mapping[str, Any]) -> Iterator[Finding]:
@@ -119,7 +173,7 @@ def _of_load(info: Mapping[str, Any]) -> Iterator[Finding]:
             f"the server is {lag_ms:.0f} ms behind right now",
             "SLOWLOG GET tells which commands take long",
         )
-    elif worst_ms > 10 * LAG_MS_HIGH:
+    elif worst_ms > LAG_MS_WORST:
         yield Finding("warn", "lag", f"once {worst_ms:.0f} ms behind", "SLOWLOG GET; then CONFIG RESETSTAT and watch")
 
 

@@ -19,14 +19,15 @@ from rich.text import Text
 
 from amemdb.cli.connection import address_of, connected, reason_of, url_option
 from amemdb.cli.environment import crashed_s_ago, folder_of
-from amemdb.cli.findings import Finding, of_server
+from amemdb.cli.findings import Finding, of_server, writes_refused
 from amemdb.cli.showing import console, duration, readable, size
 
 WALK_MAX = 20_000
 """Up to so many objects what is in them is counted as well: that takes a few milliseconds of the server."""
 COMMANDS_SHOWN = 5
 NATIVE = {"yes": "in use", "no": "not in use"}
-STYLES = {"ok": "dim", "warn": "yellow", "fail": "bold red"}
+MARKS = {"fail": ("✗", "bold red"), "warn": ("!", "yellow")}
+"""The findings that are shown, the grave first."""
 STORES = {
     "conversation_sessions": ("sessions", "conversation_turns", "turns"),
     "semantic_namespaces": ("fact namespaces", "semantic_facts", "facts"),
@@ -131,7 +132,7 @@ def _load(state: dict[str, Any]) -> Table:
 
 
 def _memory(state: dict[str, Any]) -> Table:
-    error = str(state.get("log_error") or "")
+    refused = writes_refused(state)
     waiting = int(state.get("log_undurable_bytes", 0))
     return _grid(
         [
@@ -140,7 +141,7 @@ def _memory(state: dict[str, Any]) -> Table:
             ("maxmemory", size(int(state.get("maxmemory", 0))) if state.get("maxmemory") else "no limit"),
             ("log", f"{size(state.get('log_offset', 0))} written, {_files(int(state.get('log_segments', 0)))}"),
             ("fsync", f"{state.get('log_policy', '?')}, {size(waiting)} not yet on disk"),
-            ("writes", readable(f"REFUSED: {error}") if error else "taken"),
+            ("writes", readable(f"REFUSED: {refused}") if refused else "taken"),
             ("role", str(state.get("role", "?"))),
         ]
     )
@@ -178,14 +179,12 @@ def _busiest(state: dict[str, Any]) -> RenderableType:
 
 
 def _judgement(found: list[Finding]) -> RenderableType:
-    if not any(finding.level != "ok" for finding in found):
-        lines: list[RenderableType] = [Text("✓ nothing needs a look", style="green")]
-    else:
-        lines = []
-    for finding in sorted(found, key=lambda finding: ("fail", "warn", "ok").index(finding.level)):
-        mark = {"ok": "·", "warn": "!", "fail": "✗"}[finding.level]
-        line = Text(readable(f"{mark} {finding.subject}: {finding.said}"), style=STYLES[finding.level])
-        if finding.do:
-            line.append(f"\n  → {finding.do}", style="default")
-        lines.append(line)
-    return Group(*lines)
+    lines: list[RenderableType] = []
+    for level, (mark, style) in MARKS.items():
+        for finding in found:
+            if finding.level == level:
+                line = Text(readable(f"{mark} {finding.subject}: {finding.said}"), style=style)
+                if finding.do:
+                    line.append(f"\n  → {finding.do}", style="default")
+                lines.append(line)
+    return Group(*lines) if lines else Text("✓ nothing needs a look", style="green")

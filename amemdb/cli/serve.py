@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from amemdb.config import SETTINGS, Config, ConfigError, unknown_variables
+from amemdb.config import SETTINGS, Config, ConfigError, variable_warnings
 from amemdb.setting import Setting
 
 
@@ -28,8 +28,8 @@ def _serve(config: Path | None, **flags: str | None) -> int:
         settings = Config.load(given, os.environ, config)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
-    for variable in unknown_variables(os.environ):
-        click.echo(f"amemdb: warning: {variable} is set, but there is no such setting", err=True)
+    for line in variable_warnings(os.environ):
+        click.echo(f"amemdb: warning: {line}", err=True)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded; see amemdb.index.exact
     from amemdb.server.run import run
 

@@ -32,7 +32,11 @@ EVENT = {"timestamp": INTEGER, "type": BULK, "content": BULK, "metadata": BULK}
 EVENT_SHAPE = Labelled(**EVENT)
 EVENTS = ArrayOf(EVENT_SHAPE)
 EVENTS_AT_ONCE = 128
-"""Events that are looked at at once; more are looked at in slices."""
+"""Events that are looked at at once, at most; more are looked at in slices."""
+EVENTS_FIRST = 4
+"""So many are looked at first: they may be large."""
+EVENTS_BYTES_AT_ONCE = 256 * 1024
+"""What those looked at at once are to have together, about."""
 
 Shown = list[tuple[Any, ...]]
 
@@ -121,13 +125,17 @@ def _query(
 ) -> Generator[None, None, Elements]:
     """The events in steps, the newest first."""
     shown = Elements(EVENT_SHAPE, ctx.session.resp3)
+    at_once = EVENTS_FIRST
     while (log := ctx.stores.epis.logs.get(agent)) is not None:
-        wanted = min(count_max - len(shown), EVENTS_AT_ONCE)
+        wanted = min(count_max - len(shown), at_once)
+        held_bytes = shown.held_bytes
         events = log.newest_between(event_type, low, high, wanted)
         shown.add([_shown(event) for event in (reversed(events) if newest_first else events)])
         if len(events) < wanted or len(shown) == count_max:
             break
         high = events[0][:2]
+        each_bytes = (shown.held_bytes - held_bytes) // wanted
+        at_once = max(1, min(4 * at_once, EVENTS_AT_ONCE, EVENTS_BYTES_AT_ONCE // max(1, each_bytes)))
         yield
     if not newest_first:
         shown.chunks.reverse()

@@ -125,7 +125,10 @@ def _summary_bytes(ctx: Context, name: bytes) -> int | None:
     cost="O(n) in the connections",
 )
 def memory_stats(ctx: Context) -> tuple[Any, ...]:
-    """`bytes` of a store are those of its objects and of the tables by which they are found."""
+    """`bytes` of a store are those of its objects and of the tables by which they are found.
+
+    `keys.bytes-per-key` has no more of the tables than `MEMORY USAGE` has: some are there before the first key.
+    """
     server, stores = ctx.server, ctx.stores
     told = server.memory_report()
     keys = sum(len(database.values) for database in stores.keys.databases)
@@ -147,7 +150,7 @@ def memory_stats(ctx: Context) -> tuple[Any, ...]:
         "aof.buffer": told.log,
         "overhead.total": told.overhead,
         "keys.count": keys,
-        "keys.bytes-per-key": told.families["keyspace"] // keys if keys else 0,
+        "keys.bytes-per-key": stores.ledger.keyspace // keys + TABLE_BYTES if keys else 0,
         "dataset.bytes": told.dataset,
         "dataset.percentage": told.dataset_percentage,
         "peak.percentage": 100 * told.used / max(1, told.peak),

@@ -13,6 +13,7 @@ from typing import Any
 from amemdb.commands.context import Deferred, Sliced
 from amemdb.commands.session import Session
 from amemdb.commands.table import Command
+from amemdb.protocol.reply import Elements
 from amemdb.stores.graveyard import Graveyard
 
 
@@ -67,6 +68,12 @@ class Parts:
         self._timer_ns = timer_ns
         self._count = count
         self._spent_ns = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that is held for the reply alone, about, until it has been made or dropped."""
+        values = self._value if isinstance(self._value, tuple) else (self._value,)
+        return sum(value.held_bytes for value in values if isinstance(value, Elements))
 
     def next(self) -> bytes:
         """The next bytes of the reply; none at its end."""

@@ -199,10 +199,12 @@ class Elements:
     A list of a million objects is slow to let go of, and whenever Python looks for garbage it looks at all of them.
     """
 
-    __slots__ = ("_count", "_item", "_resp3", "chunks")
+    __slots__ = ("_count", "_item", "_resp3", "chunks", "held_bytes")
 
     def __init__(self, item: Shape, resp3: bool = False) -> None:
         self.chunks: list[bytes] = []
+        self.held_bytes = 0
+        """What they take: an answer that the peer does not read is memory that is held for it."""
         self._item = item
         self._resp3 = resp3
         self._count = 0
@@ -214,11 +216,12 @@ class Elements:
         """These come next."""
         if values:
             self.chunks.append(self._item.encode_all(values, self._resp3))
+            self.held_bytes += len(self.chunks[-1])
             self._count += len(values)
 
     def is_long(self) -> bool:
         """Whether they are better sent by pieces."""
-        return len(self.chunks) > 1 and sum(map(len, self.chunks)) > LONG_BYTES
+        return self.held_bytes > LONG_BYTES
 
 
 class ArrayOf(Shape):

@@ -392,6 +392,8 @@ class Connection(Pump, asyncio.Protocol):
         transport, host, session = self._transport, self._host, self.session
         unsent = transport.get_write_buffer_size()
         session.output_bytes = self._outbox.bytes_waiting + unsent
+        if isinstance(self._pending, Parts):
+            session.output_bytes += self._pending.held_bytes
         if session.output_bytes > host.output_bytes_max and not self._transport.is_closing():
             host.state.output_limit_cuts += 1
             _log.warning(

@@ -26,8 +26,9 @@ import uvloop
 
 from amemdb import __version__, native
 from amemdb.clock import Clock
-from amemdb.config import Config
+from amemdb.config import MIB, Config
 from amemdb.config_file import ConfigFile
+from amemdb.engine.memory import Memory
 from amemdb.errors import StorageError
 from amemdb.persistence.recovery import Progress, RecoveryReport
 from amemdb.server import collector
@@ -49,6 +50,8 @@ FILES_RESERVED = 64
 LEVELS = {"debug": logging.DEBUG, "verbose": 15, "notice": logging.INFO, "warning": logging.WARNING}
 LOG_LEVELS = {"notice": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+ROOM_BYTES_LOW = 16 * MIB
+"""A `maxmemory` that leaves less for data than this was likely chosen without knowing what an empty server takes."""
 
 _log = logging.getLogger("amemdb")
 
@@ -114,8 +117,11 @@ class Process:
         sockets_max = _sockets_allowed(self._config.get("maxclients"))
         node = Node(self._config, self._stores, self._log, self._clock, loop, self._bug, sockets_max)
         self._node = node
-        node.state.memory.startup_bytes = self._startup_bytes
-        node.state.memory.refresh()
+        memory = node.state.memory
+        memory.startup_bytes = self._startup_bytes
+        memory.refresh()
+        _tell_room(memory, memory.limit_bytes)
+        self._config.on_change("maxmemory", lambda limit_bytes: _tell_room(memory, limit_bytes))
         self._config.on_change("appendfsync", self._log.set_policy)
         if self._config.file is not None:
             node.state.config_rewrite = ConfigFile(self._config.file, self._config, _log.warning).rewrite
@@ -201,6 +207,20 @@ def _tell_native() -> None:
             "headers, then reinstall",
             native.MISSING,
         )
+
+
+def _tell_room(memory: Memory, limit_bytes: int) -> None:
+    """Warn of a `maxmemory` that leaves little or nothing: the process counts as well, which nobody expects."""
+    used_bytes = memory.used_bytes
+    if not limit_bytes or limit_bytes - used_bytes >= ROOM_BYTES_LOW:
+        return
+    used = f"{used_bytes / MIB:.1f} MiB are used, {memory.startup_bytes / MIB:.1f} MiB of them by the server itself"
+    if used_bytes > limit_bytes:
+        text = "maxmemory is %.1f MiB and %s: writes that add data are refused"
+        _log.warning(text, limit_bytes / MIB, used)
+    else:
+        text = "maxmemory is %.1f MiB and %s: only %.1f MiB are left for more data"
+        _log.warning(text, limit_bytes / MIB, used, (limit_bytes - used_bytes) / MIB)
 
 
 def _tell_ready(config: Config, sockets: list[socket.socket]) -> None:

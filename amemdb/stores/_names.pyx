@@ -267,7 +267,8 @@ cdef class NameIndex:
                 self.found[found].position = place
                 self.found[found].name = bucket.names[index]
                 found += 1
-        qsort(self.found, found, sizeof(Place), in_order)
+        if found > 1:
+            qsort(self.found, found, sizeof(Place), in_order)
         return found
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from amemdb import native
 from tests.process import ServerProcess
 
 FILL = """\
@@ -251,7 +252,47 @@ def test_info_on_one_screen(server, client):
         assert part in text
     told = json.loads(amemdb("info", "--json", url=url_of(server)).stdout)
     assert told["conversation_sessions"] == 1
-    assert [finding["subject"] for finding in told["findings"] if finding["level"] != "ok"] == ["debug"]
+    expected = ["debug"] if native.ENABLED else ["debug", "native code"]
+    assert [finding["subject"] for finding in told["findings"] if finding["level"] != "ok"] == expected
+
+
+def test_info_and_doctor_see_that_memory_is_full_and_that_it_is_no_more(server, client):
+    client.config_set("maxmemory", "10mb")
+    try:
+        with pytest.raises(redis.exceptions.OutOfMemoryError):
+            client.set("k", "v")
+        info, doctor = amemdb("info", url=url_of(server)), amemdb("doctor", url=url_of(server))
+        assert (info.returncode, doctor.returncode) == (1, 1)
+        shown = info.stdout.decode()
+        assert "REFUSED: more than maxmemory" in " ".join(shown.split())
+        assert "✗ memory: writes that add data are refused with OOM" in shown
+        assert "raise it, as the server itself takes" in shown
+        assert "FAIL memory" in doctor.stdout.decode()
+    finally:
+        client.config_set("maxmemory", 0)
+    assert client.set("k", "v")
+    assert client.info("errorstats")["errorstat_OOM"] == {"count": 1}
+    info, doctor = amemdb("info", url=url_of(server)), amemdb("doctor", url=url_of(server))
+    assert (info.returncode, doctor.returncode) == (0, 0)
+    assert "OOM" not in info.stdout.decode()
+    assert "ok   refusals" in doctor.stdout.decode()
+    assert "it is not now" in " ".join(doctor.stdout.decode().split())
+
+
+def test_a_server_is_named_by_host_and_port_alone(server, client):
+    done = amemdb("cli", "--url", f"127.0.0.1:{server.port}/1", "SET", "here", "1")
+    assert (done.returncode, done.stdout) == (0, b"OK\n")
+    assert client.info("keyspace")["db1"]["keys"] == 1
+    assert amemdb("cli", "PING", url=f"localhost:{server.port}").stdout == b"PONG\n"
+
+
+@pytest.mark.parametrize("command", ["cli", "info", "doctor", "bench"])
+@pytest.mark.parametrize("option", ["--port", "-p"])
+def test_what_redis_cli_has_is_refused_in_words(command, option):
+    done = amemdb(command, option, "7411")
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"the server is named by --url localhost:7411" in done.stderr
+    assert b"--port" not in amemdb(command, "--help").stdout
 
 
 def test_doctor_finds_the_folder_of_the_server(server, client):

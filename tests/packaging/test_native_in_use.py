@@ -16,13 +16,14 @@ from rich.console import Console
 from rig import Rig
 
 from amemdb import native
-from amemdb.cli.doctor import of_native
 from amemdb.cli.environment import of_machine
+from amemdb.cli.findings import of_native, of_server
 from amemdb.cli.info import screen
 from tests.tidy.source import PACKAGE, ROOT
 
 WARNING = "WARNING native code is not in use: "
 ASK = "from amemdb import native; print(native.ENABLED, native.MISSING)"
+NOT_BUILT = "it was not built (no C compiler or Python headers at the installation?)"
 BUILT_FROM = PACKAGE / "_built_from.txt"
 
 
@@ -74,7 +75,7 @@ def test_the_reference_can_be_chosen(copy):
 @pytest.mark.parametrize("name", [native.MODULES[0], "amemdb.engine._hot", native.MODULES[-1]])
 def test_one_that_is_missing_is_none(copy, name):
     twin(copy, name).unlink()
-    assert asked(copy) == f"False {name} was not built"
+    assert asked(copy) == f"False {NOT_BUILT}, {name} is missing"
 
 
 @pytest.mark.parametrize("name", [native.MODULES[0], native.MODULES[-1]])
@@ -107,7 +108,8 @@ def test_a_server_tells_when_it_runs_without_native_code(copy):
         built.unlink()
     told = started(copy)
     assert told.count(WARNING) == 1
-    assert f"{native.MODULES[0]} was not built; everything works, several times slower. Install a C compiler" in told
+    missing = f"{NOT_BUILT}, {native.MODULES[0]} is missing"
+    assert f"{missing}; everything works, several times slower. Install a C compiler" in told
 
 
 def test_a_server_warns_of_nothing_when_that_was_chosen(copy):
@@ -130,8 +132,12 @@ def test_info_tells():
 
 def test_the_screen_of_info_tells():
     console = Console(width=100, file=io.StringIO())
-    console.print(screen("127.0.0.1:6379", {"amemdb_version": "0.1.0", "amemdb_native": "no"}, {}, []))
-    assert "native code not in use" in cast(io.StringIO, console.file).getvalue()
+    state = {"amemdb_version": "0.1.0", "amemdb_native": "no"}
+    console.print(screen("127.0.0.1:6379", state, {}, list(of_server(state, {}))))
+    shown = cast(io.StringIO, console.file).getvalue()
+    assert "native code not in use" in shown
+    assert "! native code: not in use there" in shown
+    assert "→ the server's own log says why" in shown
 
 
 @pytest.mark.parametrize(
@@ -139,7 +145,7 @@ def test_the_screen_of_info_tells():
     [
         ("", False, "ok", "built"),
         ("AMEMDB_NATIVE=0 is set", True, "ok", "not asked for"),
-        ("amemdb._x was not built", False, "warn", "amemdb._x was not built: everything works, several times slower"),
+        ("it was not built", False, "warn", "not in use, it was not built: everything works, several times slower"),
     ],
 )
 def test_doctor_tells_of_this_machine(monkeypatch, missing, declined, level, said):
@@ -152,4 +158,6 @@ def test_doctor_tells_of_this_machine(monkeypatch, missing, declined, level, sai
 
 @pytest.mark.parametrize(("told", "levels"), [("yes", ["ok"]), ("no", ["warn"]), ("", [])])
 def test_doctor_tells_of_the_server(told, levels):
-    assert [finding.level for finding in of_native(told)] == levels
+    assert [finding.level for finding in of_native({"amemdb_native": told})] == levels
+    asking = [finding for finding in of_server({"amemdb_native": told}, {}) if finding.do]
+    assert [finding.level for finding in asking] == [level for level in levels if level != "ok"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -60,6 +61,30 @@ def test_the_banner_says_what_there_is_to_know(tmp_path):
         server.start()
         assert "1 sessions, 1 keys" in server.output
         assert "password" not in server.output
+
+
+def test_a_maxmemory_that_leaves_little_is_warned_of(tmp_path):
+    with ServerProcess(tmp_path / "data") as server, redis.Redis(port=server.port) as client:
+        assert "WARNING" not in server.output
+        used = client.info("memory")["used_memory"]
+        for limit in (used + 64 * MIB, 0):
+            client.config_set("maxmemory", limit)
+        assert "WARNING" not in server.output
+        client.config_set("maxmemory", used + 8 * MIB)
+        assert re.search(r"WARNING maxmemory is .* only [678]\.\d MiB are left for more data\n", server.output)
+        client.config_set("maxmemory", "10mb")
+        assert server.output.count("WARNING maxmemory is 10.0 MiB and ") == 1
+        assert re.search(
+            r", \d+\.\d MiB of them by the server itself: writes that add data are refused\n", server.output
+        )
+    with ServerProcess(tmp_path / "other", "--maxmemory", "20mb") as server:
+        assert server.output.count("WARNING maxmemory is 20.0 MiB and ") == 1
+
+
+def test_a_variable_that_chooses_nothing_is_warned_of(tmp_path, monkeypatch):
+    monkeypatch.setenv("AMEMDB_NATIVE", "off")
+    with ServerProcess(tmp_path / "data") as server:
+        assert "amemdb: warning: AMEMDB_NATIVE is 'off', which changes nothing: expected 0" in server.output
 
 
 def test_beyond_maxmemory_it_loads_and_refuses_and_says_so(tmp_path):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from amemdb.cli.findings import LAG_MS_HIGH, LAG_MS_WORST, MEMORY_SHARE_HIGH
 from amemdb.client.import_format import KINDS
+from amemdb.commands.table import COMMANDS
 from tests.tidy.source import ROOT, repository_files
 
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)[^)]*\)")
@@ -71,6 +73,22 @@ def test_the_import_format_is_described_completely():
             assert f"`{field.name}`" in sections[kind], f"{kind}.{field.name} is not described"
             assert not field.alias or f"`{field.alias}`" in sections[kind]
         assert shape.command.decode() in sections[kind]
+
+
+def test_operations_and_doctor_worry_from_the_same_figures_on():
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    (lag,) = [line for line in page.splitlines() if line.startswith("| `event_loop_lag_usec`")]
+    assert f"Lately above {LAG_MS_HIGH * 1000:,} " in lag
+    assert f"a worst above {LAG_MS_WORST * 1000:,} " in lag
+    assert f"from {MEMORY_SHARE_HIGH:.0%} of it on".replace("%", " %") in page
+
+
+def test_what_is_said_not_to_be_there_is_not_there():
+    page = (ROOT / "docs" / "from-redis.md").read_text(encoding="utf-8")
+    (named,) = re.findall(r"that are an error here: (.*?)\n\n", page, re.DOTALL)
+    words = set(re.findall(r"`([A-Z]+)`", named)) - {"SLOWLOG"}
+    assert words == {"SAVE", "BGSAVE", "LASTSAVE", "BGREWRITEAOF", "WAIT", "MONITOR", "LATENCY", "ACL"}
+    assert not words & {name.partition("|")[0] for name in COMMANDS}
 
 
 def test_decisions_are_numbered_without_a_gap():
