@@ -24,7 +24,7 @@ from amemdb.protocol.reply import (
     Labelled,
     Shape,
 )
-from amemdb.stores.conversation import Conversation, PlainConversation, Turn
+from amemdb.stores.conversation import Conversation, Turn
 
 if native.ENABLED:
     from amemdb.commands._turns import pieces_of
@@ -150,6 +150,4 @@ def _within(turns: Sequence[Turn], budget_tokens: int, seq: int, with_meta: bool
 
 def _is_long(conversation: Conversation, count: int) -> bool:
     """Whether it takes long to take the turns out of the session."""
-    if min(count, len(conversation)) > LONG_ELEMENTS:
-        return True
-    return not isinstance(conversation, PlainConversation) and conversation.content_bytes() > 4 * LONG_BYTES
+    return min(count, len(conversation)) > LONG_ELEMENTS or conversation.newest_bytes(count) > 4 * LONG_BYTES

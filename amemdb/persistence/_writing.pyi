@@ -11,7 +11,14 @@ class Jobs:
     sync_ns: int
     def __init__(self, notice: int) -> None: ...
     def append(
-        self, tail: Tail, position: int, blocks: tuple[tuple[int, bytes], ...], durable: int, sync: bool
+        self,
+        tail: Tail,
+        position: int,
+        blocks: tuple[tuple[int, bytes], ...],
+        durable: int,
+        sync: bool,
+        copy_tail: Tail | None = None,
+        copy_position: int = 0,
     ) -> None: ...
     def sync(self, tail: Tail) -> None: ...
     def ask(self) -> None: ...

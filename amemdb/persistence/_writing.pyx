@@ -330,6 +330,9 @@ cdef class Jobs:
     cdef Payload *_payloads
     cdef Py_ssize_t _count
     cdef uint64_t _position
+    cdef Tail _copy_tail
+    cdef bint _has_copy
+    cdef uint64_t _copy_position
     cdef uint64_t _durable
     cdef readonly int error
     """0, or the system's number of the failure."""
@@ -352,8 +355,20 @@ cdef class Jobs:
 
     # The loop's side.
 
-    def append(self, Tail tail not None, uint64_t position, tuple blocks not None, uint64_t durable, bint sync):
-        """Write `blocks`, pairs of an offset and a payload, from `position` on, then sync if asked to."""
+    def append(
+        self,
+        Tail tail not None,
+        uint64_t position,
+        tuple blocks not None,
+        uint64_t durable,
+        bint sync,
+        Tail copy_tail=None,
+        uint64_t copy_position=0,
+    ):
+        """Write `blocks`, pairs of an offset and a payload, from `position` on, then sync if asked to.
+
+        With `copy_tail` they are also written, and synced, there.
+        """
         cdef Py_ssize_t index
         cdef bytes payload
         cdef Payload *payloads = <Payload *> malloc(max(1, len(blocks)) * sizeof(Payload))
@@ -370,12 +385,17 @@ cdef class Jobs:
         self._count = len(blocks)
         self._tail = tail
         self._position = position
+        self._copy_tail = copy_tail
+        self._has_copy = copy_tail is not None
+        self._copy_position = copy_position
         self._durable = durable
         self._give(WRITE_AND_SYNC if sync else WRITE)
 
     def sync(self, Tail tail not None):
         """Sync the file."""
         self._tail = tail
+        self._copy_tail = None
+        self._has_copy = False
         self._give(SYNC)
 
     def ask(self):
@@ -392,6 +412,7 @@ cdef class Jobs:
         if read(self._notice, &count, sizeof(count)) != sizeof(count):
             return False
         self._blocks = None
+        self._copy_tail = None
         return True
 
     cdef void _give(self, Kind kind) noexcept:
@@ -418,24 +439,35 @@ cdef class Jobs:
         self._tell()
 
     cdef void _do(self, Kind kind) noexcept nogil:
-        cdef Py_ssize_t index
-        cdef uint64_t position = self._position
-        cdef Payload *payload
+        cdef bint copies = self._has_copy
         cdef int64_t started_ns
         self.error = 0
         self.synced = False
         if kind != SYNC:
-            for index in range(self._count):
-                payload = self._payloads + index
-                self.error = self._tail._write(position, payload.offset, self._durable, payload.data, payload.size)
-                if self.error != 0:
-                    return
-                position += HEADER_BYTES + payload.size
+            self.error = self._write_blocks(self._tail, self._position)
+            if self.error == 0 and copies:
+                self.error = self._write_blocks(self._copy_tail, self._copy_position)
+            if self.error != 0:
+                return
         if kind != WRITE:
             started_ns = amemdb_now_ns()
             self.error = self._tail._sync()
+            if self.error == 0 and copies:
+                self.error = self._copy_tail._sync()
             self.sync_ns = amemdb_now_ns() - started_ns
             self.synced = True
+
+    cdef int _write_blocks(self, Tail tail, uint64_t position) noexcept nogil:
+        cdef Py_ssize_t index
+        cdef Payload *payload
+        cdef int error
+        for index in range(self._count):
+            payload = self._payloads + index
+            error = tail._write(position, payload.offset, self._durable, payload.data, payload.size)
+            if error != 0:
+                return error
+            position += HEADER_BYTES + payload.size
+        return 0
 
     cdef void _tell(self) noexcept nogil:
         cdef uint64_t one = 1

@@ -68,6 +68,9 @@ Blocks are only ever added behind the last one, at a place that holds zeros; not
 overwritten. After a failed write or sync the file is never written again: a new segment starts where memory still
 has the frames, and takes over with its manifest.
 
+* One segment follows another: until the manifest that names the new file is in force, every block is written to both,
+  and vouched for only when it is on disk in both. So the log is whole under either manifest; what the old file holds
+  from the start of the new one on is void by rule 1, and a new file that did not come into force is no part of the log.
 * The process is killed: the page cache has every write that returned; at most the last block is partial (its reply
   had not left). Rule 6 cuts it.
 * The power fails: of what was written after the last sync any sector may be missing, in any order; missing ones

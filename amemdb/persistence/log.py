@@ -13,15 +13,16 @@ Offsets, each at most the one before:
 
 Here or in a thread. Under `everysec` and `no` a reply needs no more than write(2), which is quicker than telling a
 thread about it: what is pending is written on the loop, unless it is much or a step is under way. What waits for the
-disk is a step. One step at a time, but under `everysec` an Append may be taken while a Sync is under way, so that
-replies need not wait for the disk: the Sync covers what was written when it began. Nothing is written on the loop
-meanwhile, as a write may hang behind the sync of its file.
+disk is a step. One step at a time, but an Append may be taken while one of `steps.Beside` is under way, so that
+replies need not wait for it (while a Sync is, only under `everysec`: it covers what was written when it began).
+Nothing is written on the loop meanwhile, as a write may hang behind the sync of its file, unless the step is at
+another file (`steps.ELSEWHERE`).
 
 Room. A frame is applied before it is written, so its room in the file is reserved before it is accepted:
 `refuse_write` counts what is pending (each unit, which is what one `append` brings, as if it became a block of its
 own) against the room left, and asks for more on the spot when the background has not kept up. Where there is none it
 refuses, and asks again the next time, so writes come back by themselves. The room granted holds for one turn of the
-loop, since a file size limit may be lowered at any time; `room` says what is left of it.
+loop; `room` says what is left of it.
 
 Failure. After a failed write or sync the segment is not trusted again. Frames are kept in memory until durable
 (under `no`: until written), so all of them are written to a new segment, at once and then once a second until it
@@ -29,18 +30,47 @@ works; meanwhile writes are refused, and under `always` reads as well while ther
 Nothing is released that a crash could take back.
 
 A new segment is also begun when the current one has reached its size. That is no emergency: while it cannot be
-made, the current one goes on growing.
+made, the current one goes on growing. And nobody waits for it:
+
+* Once half of the current segment is full, a Prepare makes the file of the next one, with all its room.
+* Once it is full, a TurnOver has the next one begin at what was written so far, and what is written while that is
+  under way goes to both files. A crash leaves the old manifest, under which the old file goes on, or the new one,
+  under which what the old file holds from there on is void (`codec`, rule 1); either way all that was written is
+  there. It is durable when a sync has covered both, which an Append under `always` sees to; no Sync is taken.
+* When it has come back, and with it any Append that still wrote to both, a Retire gives back the rest of the old file,
+  or removes the new one, if that did not come into force.
+
+A segment that is prepared also helps a full disk: it takes over when there is no other room, or gives its own back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable
+from typing import Literal
 
-from amemdb.persistence.codec import BLOCK_BYTES_SOFT, BLOCK_HEADER_BYTES, FRAME_BYTES_MAX
+from amemdb.persistence.codec import BLOCK_BYTES_SOFT, BLOCK_HEADER_BYTES, FRAME_BYTES_MAX, SEGMENT_HEADER_BYTES
+from amemdb.persistence.disk import NO_LIMIT
 from amemdb.persistence.manifest import Manifest, Segment
-from amemdb.persistence.steps import Append, Block, Close, Done, Extend, Mark, Stage, Step, Switch, Sync
+from amemdb.persistence.place import OpenFile, Place, Spot
+from amemdb.persistence.steps import (
+    ELSEWHERE,
+    Append,
+    Beside,
+    Block,
+    Close,
+    Done,
+    Extend,
+    Mark,
+    Point,
+    Prepare,
+    Retire,
+    Stage,
+    Step,
+    Switch,
+    Sync,
+    TurnOver,
+    blocks_of,
+)
 
 Policy = Literal["always", "everysec", "no"]
 Report = Callable[[str, str], None]
@@ -51,8 +81,10 @@ RESERVE_BYTES = 8 * 1024 * 1024
 SYNC_SECONDS = 1.0
 RETRY_SECONDS = 1.0
 QUIET_SECONDS = 1.0
+PREPARED_BYTES_MAX = 64 * 1024 * 1024
+"""Room that a segment gets before it is needed, at most."""
 TELL_SECONDS = 10.0
-"""A failure that comes and goes is told no more often than this."""
+"""A failure that comes and goes is said to be over once it has not come for so long."""
 HERE_BYTES_MAX = BLOCK_BYTES_SOFT
 """More than this, which is one block and costs the loop a tenth of a millisecond, is left to the thread."""
 _SLACK_BYTES = 4 * BLOCK_HEADER_BYTES
@@ -61,39 +93,6 @@ _CHUNK_BYTES_MIN = 64 * 1024
 _FILE_TOO_LARGE = "File too large"
 _EVER = float("-inf")
 _NEVER = float("inf")
-
-
-class Spot(Protocol):
-    """What the log asks for on the spot, from inside `refuse_write` and `write_here`."""
-
-    def file_bytes_max(self) -> int:
-        """How large a file may grow right now."""
-
-    def settle(self) -> None:
-        """Return when the step under way, an Extend or a Switch, has gone back into `Log.done`."""
-
-    def extend(self, end: int, count_wanted: int, count_min: int) -> int:
-        """Reserve room behind `end` of the current segment and return its new end; `OSError` if there is none."""
-
-    def write_block(self, position: int, offset: int, durable: int, payload: bytes) -> None:
-        """Write a block to the current segment; `OSError` if the disk refuses."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an opened log goes on: its files, and the end of blocks and of room in the last of them.
-
-    `older_bytes` is the size of the others together, `marked` whether a closing header is the last thing written.
-    """
-
-    log_id: bytes
-    segments: tuple[Segment, ...]
-    next_number: int
-    offset: int
-    position: int
-    end: int
-    older_bytes: int
-    marked: bool
 
 
 class Log:
@@ -126,8 +125,12 @@ class Log:
         self._log_id = place.log_id
         self._next_number = place.next_number
         self._older_bytes = place.older_bytes
-        self._position = place.position
-        self._end = place.end
+        self._file = OpenFile(place.segments[-1].number, place.position, place.end)
+        self._next_file: OpenFile | None = None
+        """The segment that is prepared."""
+        self._retiring: Retire | None = None
+        self._doubtful: list[Segment] = []
+        """Segments that a manifest may name which may be in force."""
         self._policy: Policy = policy
         self._spot = spot
         self._report = report
@@ -138,11 +141,11 @@ class Log:
         self._refusal: str | None = None
         self._refusal_told = False
         self._in_flight: Step | None = None
-        self._sync: Sync | None = None
+        self._beside: Step | None = None
         self._marked = place.marked
         self._closing = False
         self._now = self._synced_at = self._quiet_at = _EVER
-        self._retry_at = self._extend_at = self._rotate_at = self._refusal_tell_at = _EVER
+        self._retry_at = self._extend_at = self._segment_at = self._refused_at = _EVER
 
     # -- frames in -------------------------------------------------------------------------------
 
@@ -203,56 +206,77 @@ class Log:
         if self._closing:
             return "the server is shutting down"
         needed = self.offset + count_bytes + BLOCK_HEADER_BYTES * (len(self.pending) + 1)
-        if needed > self._room_offset(self._end) and isinstance(self._in_flight, Extend | Switch):
-            self._spot.settle()
-            if self.failure is not None:
-                return self.failure
         limit = self._spot.file_bytes_max()
-        fits = self._room_offset(min(self._end, limit))
-        if needed > fits:
-            if limit < self._end:
-                return self._refused(_FILE_TOO_LARGE)
-            wanted = max(needed - fits, self._chunk_bytes)
-            try:
-                self._extended(self._spot.extend(self._end, wanted, needed - fits), wanted)
-            except OSError as error:
-                return self._refused(_text(error))
-            fits = self._room_offset(self._end)
-        self._granted = fits
+        if not self._is_turning:
+            fits = self._room_offset(self._file, limit)
+            if needed <= fits:
+                self._granted = fits
+                self._accepted()
+                return None
+        if needed > min(map(self._room_offset, self._files())) and self._settle():
+            return self.failure
+        for file in self._files():
+            fits = self._room_offset(file, limit)
+            if needed > fits:
+                if limit < file.end:
+                    return self._refused(_FILE_TOO_LARGE)
+                wanted = max(needed - fits, self._chunk_bytes)
+                try:
+                    self._extended(file, self._spot.extend(file.number, file.end, wanted, needed - fits), wanted)
+                except OSError as error:
+                    return self._refused(_text(error))
+        self._granted = min(self._room_offset(file, limit) for file in self._files())
         self._accepted()
         return None
 
+    def _settle(self) -> bool:
+        """Wait for what is just changing the room or the files; whether the log has failed since."""
+        for step in (self._in_flight, self._beside):
+            if isinstance(step, Extend | Switch):
+                self._spot.settle(step)
+        return self.failure is not None
+
+    @property
+    def _is_turning(self) -> bool:
+        return isinstance(self._beside, TurnOver)
+
+    def _files(self) -> tuple[OpenFile, ...]:
+        """Where what is pending will be written."""
+        if self._is_turning and self._next_file is not None:
+            return self._file, self._next_file
+        return (self._file,)
+
     def _refused(self, text: str) -> str:
-        if not self._refusal_told and self._now >= self._refusal_tell_at:
+        self._refused_at = self._now
+        if not self._refusal_told:
             self._refusal_told = True
-            self._refusal_tell_at = self._now + TELL_SECONDS
             self._report("error", f"the log cannot grow, writes are refused: {text}")
         self._refusal = self.last_error = text
         return text
 
     def _accepted(self) -> None:
         self._refusal = None
-        if self._refusal_told:
+        if self._refusal_told and self._now >= self._refused_at + TELL_SECONDS:
             self._refusal_told = False
             self._report("notice", "the log can grow again, writes are accepted")
 
-    def _extended(self, end: int, wanted: int) -> None:
+    def _extended(self, file: OpenFile, end: int, wanted: int) -> None:
         """Room now reaches to `end`; how much was wanted says whether the disk still gives freely."""
-        if end - self._end >= wanted:
+        if end - file.end >= wanted:
             self._chunk_bytes = min(self._reserve_bytes, self._chunk_bytes * 2)
         else:
             self._shrink_chunk()
-        self._end = end
+        file.end = end
 
     def _shrink_chunk(self) -> None:
         self._chunk_bytes = max(self._chunk_bytes // 8, min(_CHUNK_BYTES_MIN, self._reserve_bytes))
 
-    def _room_offset(self, end: int) -> int:
-        """Up to which offset frames fit if the segment can be written up to `end`."""
-        return self._taken_offset + end - self._position - _SLACK_BYTES
+    def _room_offset(self, file: OpenFile, limit: int = NO_LIMIT) -> int:
+        """Up to which offset frames fit in `file` if it can be written up to `limit`."""
+        return self._taken_offset + min(file.end, limit) - file.position - _SLACK_BYTES
 
     def _room_is_low(self) -> bool:
-        return (self._end - self._position) * 2 < self._chunk_bytes
+        return (self._file.end - self._file.position) * 2 < self._chunk_bytes
 
     # -- written here ----------------------------------------------------------------------------
 
@@ -262,7 +286,7 @@ class Log:
         count_bytes = self.offset - offset
         if (
             self._in_flight is not None
-            or self._sync is not None
+            or not (self._beside is None or isinstance(self._beside, ELSEWHERE))
             or self._policy == "always"
             or not 0 < count_bytes <= HERE_BYTES_MAX
             or self.failure is not None
@@ -270,16 +294,17 @@ class Log:
         ):
             return True
         self._now = now
-        pending, position = self.pending, self._position
+        pending, file = self.pending, self._file
+        position = file.position
         payload = pending[0] if len(pending) == 1 else b"".join(pending)
         pending.clear()
         self._kept.append(payload)
         self._taken_offset = self.offset
-        self._position = position + BLOCK_HEADER_BYTES + count_bytes
+        file.position = position + BLOCK_HEADER_BYTES + count_bytes
         self._marked = False
         self._quiet_at = now
         try:
-            self._spot.write_block(position, offset, self.durable_offset, payload)
+            self._spot.write_block(file.number, position, offset, self.durable_offset, payload)
         except OSError as error:
             self._give_up("write", error, now)
             return True
@@ -287,7 +312,7 @@ class Log:
         self.written_offset = self.offset
         if self._policy == "no":
             self._forget_kept()
-        return more or self._segment_is_full() or self._room_is_low()
+        return more or self._segment_is_due() or self._room_is_low()
 
     # -- steps out -------------------------------------------------------------------------------
 
@@ -296,54 +321,69 @@ class Log:
         self._now = now
         if self._in_flight is not None or self.closed:
             return None
-        if self._sync is not None:
-            return self._take_beside_sync()
+        if self._beside is not None:
+            return self._take_beside()
         step = self._next(now)
-        if isinstance(step, Sync):
-            self._sync = step
+        if type(step) is not Append and isinstance(step, Beside):
+            self._beside = step
         else:
             self._in_flight = step
         return step
 
-    def _take_beside_sync(self) -> Append | None:
-        """Replies do not wait for the disk under `everysec`. Everything else does."""
-        if not self.pending or self._policy != "everysec" or self.failure is not None or self._closing:
+    def _take_beside(self) -> Append | None:
+        if not self.pending or self.failure is not None or self._closing:
             return None
-        step = self._append(sync=False)
+        if isinstance(self._beside, Sync) and self._policy != "everysec":
+            return None
+        step = self._append(sync=self._policy == "always")
         self._in_flight = step
         return step
 
     def _next(self, now: float) -> Step | None:
         if self.failure is not None:
             return self._rebuild() if now >= self._retry_at else None
+        if self._retiring is not None:
+            step, self._retiring = self._retiring, None
+            return step
         if self._closing:
-            return Close(self._append(sync=True), self.offset)
+            unused = None if self._next_file is None else self._next_file.number
+            return Close(self._append(sync=True), self.offset, unused)
+        file = self._file
         if self._sync_due_at() <= now:
-            self._synced_at = now
-            self._syncing_kept.extend(self._kept)
-            self._kept = []
-            return Sync(self.written_offset)
-        if self._segment_is_full() and now >= self._rotate_at:
-            return self._rotate(now)
+            self._syncs(now)
+            return Sync(file.number, self.written_offset)
+        if self._segment_is_due() and (segment_step := self._segment_step(now)) is not None:
+            return segment_step
         if self._room_is_low() and now >= self._extend_at:
-            return Extend(self._end, self._chunk_bytes)
+            return Extend(file.number, file.end, self._chunk_bytes, self._fills)
         if self.pending:
             return self._append(sync=self._policy == "always")
         if self._mark_due_at() <= now:
-            mark = Mark(self._position, self.offset)
-            self._position += BLOCK_HEADER_BYTES
+            mark = Mark(Point(file.number, file.position), self.offset)
+            file.position += BLOCK_HEADER_BYTES
             return mark
         return None
 
+    def _syncs(self, now: float) -> None:
+        """A sync begins that covers all that is written."""
+        self._synced_at = now
+        self._syncing_kept.extend(self._kept)
+        self._kept = []
+
+    @property
+    def _fills(self) -> bool:
+        """Whether room is filled ahead, for the sake of the sync that each reply waits for."""
+        return self._policy == "always"
+
     def due_at(self) -> float:
         """When `take` will have something to do by time alone; infinity if only new frames can bring something."""
-        if self._in_flight is not None or self._sync is not None or self.closed:
+        if self._in_flight is not None or self._beside is not None or self.closed:
             return _NEVER
         if self.failure is not None:
             return self._retry_at
         due = min(self._sync_due_at(), self._mark_due_at())
-        if self._segment_is_full():
-            due = min(due, self._rotate_at)
+        if self._segment_is_due():
+            due = min(due, self._segment_at)
         if self._room_is_low():
             due = min(due, self._extend_at)
         return due
@@ -358,57 +398,97 @@ class Log:
             return _NEVER
         return self._quiet_at + QUIET_SECONDS
 
-    def _segment_is_full(self) -> bool:
-        return self._position >= self._segment_bytes_max and self.segments[-1].start < self._taken_offset
+    def _segment_is_due(self) -> bool:
+        """Whether the next segment is to be prepared, or to take over."""
+        bytes_max = self._segment_bytes_max
+        if self._next_file is None:
+            return self._file.position >= bytes_max // 2 and self.segments[-1].start < self._taken_offset
+        return self._file.position >= bytes_max or self._refusal is not None
+
+    def _segment_step(self, now: float) -> Prepare | Extend | TurnOver | None:
+        if now < self._segment_at:
+            return None
+        file, next_file = self._file, self._next_file
+        room = max(0, file.end - file.position)
+        if next_file is None:
+            return self._prepare(room)
+        lacking = room - (next_file.end - next_file.position)  # what was granted must fit there, too
+        if lacking <= 0:
+            return self._turn_over(now)
+        self._segment_at = now + RETRY_SECONDS
+        return Extend(next_file.number, next_file.end, lacking, self._fills)
+
+    def _prepare(self, room: int) -> Prepare:
+        number = self._next_number
+        self._next_number += 1
+        room_min = SEGMENT_HEADER_BYTES + room
+        room_wanted = room_min + min(self._segment_bytes_max, PREPARED_BYTES_MAX) + self._reserve_bytes
+        return Prepare(
+            number, room_wanted, room_min, self._fills, Manifest(self._log_id, self.segments, self._next_number)
+        )
+
+    def _turn_over(self, now: float) -> TurnOver:
+        assert self._next_file is not None
+        self._syncs(now)
+        segment = Segment(self._next_file.number, self.written_offset)
+        manifest = Manifest(self._log_id, (*self.segments, segment), self._next_number)
+        return TurnOver(Point(self._file.number, self._file.position), segment, manifest)
 
     def _append(self, *, sync: bool) -> Append:
         """All pending frames as blocks behind the last one."""
-        step = Append(self._position, self._pending_blocks(), self.durable_offset, sync)
-        self._position += sum(block.file_bytes for block in step.blocks)
-        self._end = max(self._end, self._position)
-        return step
+        file, copy = self._file, self._next_file if self._is_turning else None
+        position, copy_at = file.position, None
+        blocks = self._pending_blocks()
+        count_bytes = len(blocks) * BLOCK_HEADER_BYTES + sum([len(block.payload) for block in blocks])
+        file.position = position + count_bytes
+        file.end = max(file.end, file.position)
+        if copy is not None:
+            copy_at = Point(copy.number, copy.position)
+            copy.position += count_bytes
+            copy.end = max(copy.end, copy.position)
+        return Append(Point(file.number, position), blocks, self.durable_offset, sync, copy_at)
 
     def _pending_blocks(self) -> tuple[Block, ...]:
         """Make blocks of the pending frames, and keep them until they are safe."""
         if not self.pending:
             return ()
-        blocks = _blocks(self._taken_offset, self.pending)
+        blocks = blocks_of(self._taken_offset, self.pending)
         self.pending.clear()
         self._taken_offset = self.offset
         self._kept.extend(block.payload for block in blocks)
         self._marked = False
         return blocks
 
-    def _rotate(self, now: float) -> Switch:
-        self._synced_at = now
-        room = max(0, self._end - self._position)
-        return self._switch(self.written_offset, self.written_offset, (), room, self._position)
-
     def _rebuild(self) -> Switch:
         """A new segment from the first frame on that memory still has and no sync has covered."""
         self._pending_blocks()
-        blocks = _blocks(self._kept_offset, [*self._syncing_kept, *self._kept])
-        return self._switch(self._kept_offset, self.durable_offset, blocks, _SLACK_BYTES, None)
-
-    def _switch(
-        self, start: int, durable: int, blocks: tuple[Block, ...], room_min: int, old_end: int | None
-    ) -> Switch:
+        start = self._kept_offset
+        blocks = blocks_of(start, [*self._syncing_kept, *self._kept])
         segment = Segment(self._next_number, start)
         self._next_number += 1
         stays = tuple(old for old in self.segments if old.start < start)
-        replaced = self.segments[len(stays) :]
+        replaced = (*self.segments[len(stays) :], *self._doubtful)
         manifest = Manifest(self._log_id, (*stays, segment), self._next_number)
-        room_wanted = max(room_min, self._reserve_bytes)
-        return Switch(segment, min(durable, start), blocks, room_min, room_wanted, manifest, old_end, replaced)
+        room_wanted = max(_SLACK_BYTES, self._reserve_bytes)
+        durable = min(self.durable_offset, start)
+        return Switch(segment, durable, blocks, _SLACK_BYTES, room_wanted, manifest, replaced, self._take_unused())
+
+    def _take_unused(self) -> tuple[int, ...]:
+        """Segments that were prepared and will not be needed."""
+        unused = [] if self._next_file is None else [self._next_file.number]
+        if self._retiring is not None and self._retiring.end is None:
+            unused.append(self._retiring.number)
+        self._next_file = self._retiring = None
+        return tuple(unused)
 
     # -- results in ------------------------------------------------------------------------------
 
     def done(self, done: Done, now: float) -> None:
         """Take back a step that was under way."""
         self._now = now
-        if isinstance(done.step, Sync):
-            assert done.step is self._sync, "a sync came back that was not under way"
-            self._sync = None
+        if type(done.step) is not Append and isinstance(done.step, Beside):
+            assert done.step is self._beside, "a step came back that was not under way"
+            self._beside = None
         else:
             assert done.step is self._in_flight, "a step came back that was not under way"
             self._in_flight = None
@@ -421,6 +501,10 @@ class Log:
                 self._marked = not self._failed(done, now)
             case Extend() as step:
                 self._extend_done(step, done, now)
+            case Prepare() as step:
+                self._prepared(step, done, now)
+            case TurnOver() as step:
+                self._turned_over(step, done, now)
             case Switch() as step:
                 self._switched(step, done, now)
             case Close() as step:
@@ -439,12 +523,15 @@ class Log:
             self._synced_at = now
 
     def _synced(self, step: Sync, done: Done, now: float) -> None:
-        if self._failed(done, now):
-            return
-        self.durable_offset = step.offset
-        if self.failure is None and self._kept_offset < step.offset:
+        if not self._failed(done, now):
+            self._covered(step.offset)
+
+    def _covered(self, offset: int) -> None:
+        """A sync that began with `_syncs` has covered everything before `offset`."""
+        self.durable_offset = max(self.durable_offset, offset)
+        if self.failure is None and self._kept_offset < offset:
             self._syncing_kept.clear()
-            self._kept_offset = step.offset
+            self._kept_offset = offset
 
     def _failed(self, done: Done, now: float) -> bool:
         """Whether the step failed; if so, the segment is given up."""
@@ -468,7 +555,11 @@ class Log:
 
     def _extend_done(self, step: Extend, done: Done, now: float) -> None:
         if done.error is None:
-            self._extended(done.end, step.count)
+            if step.number == self._file.number:
+                self._extended(self._file, done.end, step.count)
+            elif self._next_file is not None:
+                self._next_file.end = done.end
+                self._segment_at = _EVER
             return
         if self.last_error != _text(done.error):
             self._report("warning", f"no room can be reserved ahead for the log: {_text(done.error)}")
@@ -476,21 +567,47 @@ class Log:
         self._extend_at = now + RETRY_SECONDS
         self._shrink_chunk()
 
+    def _prepared(self, step: Prepare, done: Done, now: float) -> None:
+        if done.error is None:
+            self._next_file = OpenFile(step.number, SEGMENT_HEADER_BYTES, done.end)
+        else:
+            self._put_off(done, now)
+
+    def _put_off(self, done: Done, now: float) -> None:
+        """The next segment could not be made or take over; nothing depends on that."""
+        self._segment_at = now + RETRY_SECONDS
+        if self.last_error != _text(done.error):
+            self._report("warning", f"a new log segment cannot be made, the old one grows on: {_text(done.error)}")
+        self.last_error = _text(done.error)
+
+    def _turned_over(self, step: TurnOver, done: Done, now: float) -> None:
+        assert self._next_file is not None
+        file, self._next_file = self._next_file, None
+        if done.stage != "sync":
+            self._covered(step.segment.start)
+        if done.error is None:
+            self.segments = step.manifest.segments
+            self._older_bytes += step.old.position
+            self._file = file
+            self._retiring = Retire(step.old.number, step.old.position)
+        elif done.stage == "commit":
+            self._doubtful.append(step.segment)
+            self._failed(done, now)
+        else:
+            self._retiring = Retire(file.number, None)
+            if done.stage == "sync":
+                self._failed(done, now)
+            else:
+                self._put_off(done, now)
+
     def _switched(self, step: Switch, done: Done, now: float) -> None:
-        rotation = step.old_end is not None
-        if rotation and done.stage == "prepare":
-            self._rotate_at = now + RETRY_SECONDS
-            if self.last_error != _text(done.error):
-                self._report("warning", f"a new log segment cannot be made, the old one grows on: {_text(done.error)}")
-            self.last_error = _text(done.error)
-            self.durable_offset = self.written_offset  # the old one was synced before
-            return
         if self._failed(done, now):
             return
         if len(step.manifest.segments) > len(self.segments):
-            self._older_bytes += self._end if step.old_end is None else step.old_end
+            self._older_bytes += self._file.end
         self.segments = step.manifest.segments
-        self._position, self._end = done.position, done.end
+        self._file = OpenFile(step.segment.number, done.position, done.end)
+        self._doubtful.clear()
         self.written_offset = self.durable_offset = self._taken_offset
         self._marked = False
         self._quiet_at = now
@@ -540,34 +657,13 @@ class Log:
     @property
     def disk_bytes(self) -> int:
         """Bytes that the files of the log take, reserved room included."""
-        return self._older_bytes + self._end
+        next_bytes = 0 if self._next_file is None else self._next_file.end
+        return self._older_bytes + self._file.end + next_bytes
 
     @property
     def room_bytes(self) -> int:
         """Bytes reserved in the current segment and not used yet."""
-        return max(0, self._end - self._position)
-
-
-def _blocks(offset: int, units: list[bytes]) -> tuple[Block, ...]:
-    """`units`, the first at `offset`, as blocks; a unit is not divided between two."""
-    blocks: list[Block] = []
-    for group in _groups(units) if units else ():
-        blocks.append(Block(offset, group[0] if len(group) == 1 else b"".join(group)))
-        offset = blocks[-1].end
-    return tuple(blocks)
-
-
-def _groups(frames: Iterable[bytes]) -> list[list[bytes]]:
-    """`frames` in order, cut into lists of about a block each."""
-    groups: list[list[bytes]] = [[]]
-    size = 0
-    for frame in frames:
-        if size and size + len(frame) > BLOCK_BYTES_SOFT:
-            groups.append([])
-            size = 0
-        groups[-1].append(frame)
-        size += len(frame)
-    return groups
+        return max(0, self._file.end - self._file.position)
 
 
 def _text(error: OSError | None) -> str:

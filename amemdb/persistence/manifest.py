@@ -19,8 +19,8 @@ Crash story. A new manifest is written to ``log.manifest.tmp`` and synced (`prep
 and the folder is synced (`commit`). Until the rename the old one counts; afterwards a crash may show either, so
 until `commit` has returned nothing may rely on the new one, and no file that either of them names may be removed. A
 segment's file is on disk before a manifest names it. A segment file that the manifest does not name is left over
-from a switch that did not happen (number at least `next_number`) or was replaced (number below it); no reply ever
-depended on it.
+from a switch that did not happen (number at least `next_number`), was replaced or prepared and had not taken over
+(number below it); no reply ever depended on it alone.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ its writer.
 What may be left over, and what becomes of it:
 
 * ``log.manifest.tmp``: a manifest that never came into force. Removed.
-* A segment that the manifest does not name, of a number below its `next_number`: replaced by that manifest. Removed.
+* A segment that the manifest does not name, of a number below its `next_number`: replaced by that manifest, or made
+  for what was to come, whose blocks the log holds elsewhere as well (`log`, on new segments). Removed.
 * One of a number from `next_number` on, without blocks: the switch to it did not happen. Removed.
 * Such a one with blocks: no reply depended on it (see `manifest`), but a folder put together from two copies would
   look the same. Set aside under another name and reported, never removed.
@@ -22,8 +23,9 @@ from collections.abc import Callable
 from amemdb.errors import StorageError
 from amemdb.persistence import manifest as manifests
 from amemdb.persistence.disk import Disk
-from amemdb.persistence.log import Place, Report
+from amemdb.persistence.log import Report
 from amemdb.persistence.manifest import Manifest, Segment, segment_number
+from amemdb.persistence.place import Place
 from amemdb.persistence.recovery import RecoveryReport
 from amemdb.persistence.scan import is_without_blocks
 from amemdb.persistence.steps import Done, Switch
@@ -55,14 +57,16 @@ def open_log(
     timer_ns: Callable[[], int],
     reserve_bytes: int,
     report: Report,
+    filled: bool = False,
 ) -> tuple[Place, LogWriter]:
     """Make the log that was read as `recovery` ready for writing, or a new one where there is no manifest.
 
+    With `filled`, the room that it gets is filled ahead (`steps.Extend`), for the policy `always`.
     A full disk is no obstacle here: the log opens without room and refuses writes until there is some.
     """
     try:
         if manifest is None:
-            return _create(disk, new_log_id(), timer_ns, reserve_bytes)
+            return _create(disk, new_log_id(), timer_ns, reserve_bytes, filled)
         _clear_leftovers(disk, manifest, report)
         cut = recovery.cut
         if cut is not None:
@@ -71,19 +75,21 @@ def open_log(
             return _replace(disk, manifest, recovery, timer_ns, reserve_bytes)
         if recovery.index + 1 < len(manifest.segments):
             manifest = _shorten(disk, manifest, recovery)
-        return _go_on(disk, manifest, recovery, timer_ns, reserve_bytes, report)
+        return _go_on(disk, manifest, recovery, timer_ns, reserve_bytes, report, filled)
     except OSError as error:
         raise StorageError(f"{disk.path('')} cannot be written: {error.strerror}") from error
 
 
-def _create(disk: Disk, log_id: bytes, timer_ns: Callable[[], int], reserve_bytes: int) -> tuple[Place, LogWriter]:
+def _create(
+    disk: Disk, log_id: bytes, timer_ns: Callable[[], int], reserve_bytes: int, filled: bool
+) -> tuple[Place, LogWriter]:
     """A new log of one empty segment."""
     for name in disk.names():
         if segment_number(name) is not None:
             disk.remove(name)
     segment = Segment(1, 0)
     writer = LogWriter(disk, log_id, timer_ns)
-    step = Switch(segment, 0, (), 0, reserve_bytes, Manifest(log_id, (segment,), 2), None, ())
+    step = Switch(segment, 0, (), 0, reserve_bytes, Manifest(log_id, (segment,), 2), (), filled=filled)
     return _switched(writer, step, 0)
 
 
@@ -96,7 +102,7 @@ def _replace(
     renewed = Manifest(manifest.log_id, (*stays, segment), manifest.next_number + 1)
     writer = LogWriter(disk, manifest.log_id, timer_ns)
     replaced = manifest.segments[recovery.index :]
-    step = Switch(segment, recovery.offset, (), 0, reserve_bytes, renewed, None, replaced)
+    step = Switch(segment, recovery.offset, (), 0, reserve_bytes, renewed, replaced)
     return _switched(writer, step, recovery.bytes)
 
 
@@ -135,6 +141,7 @@ def _go_on(
     timer_ns: Callable[[], int],
     reserve_bytes: int,
     report: Report,
+    filled: bool,
 ) -> tuple[Place, LogWriter]:
     """Go on behind the last whole block of the last segment."""
     segment = manifest.segments[-1]
@@ -144,7 +151,7 @@ def _go_on(
     if recovery.cut is not None or size > position + reserve_bytes:
         file.truncate(position if recovery.cut is not None else position + reserve_bytes)
     try:
-        end = reserve(file, position, reserve_bytes, reserve_bytes)
+        end = reserve(file, position, reserve_bytes, reserve_bytes, filled=filled)
     except OSError as error:
         report("warning", f"no room can be reserved for the log: {error.strerror}")
         end = position

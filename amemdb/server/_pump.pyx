@@ -82,10 +82,11 @@ cdef class Pump:
         """Take in one read of the socket and execute what is complete."""
         cdef PlainRequests requests = self._requests
         cdef long long now_ns = 0
+        cdef Py_ssize_t count = len(data)
         if self._ending or not self._open:
             return
         try:
-            self._traffic.input_bytes += len(data)
+            self._traffic.input_bytes += count
             now_ns = self.session.last_active_ns = self._clock.monotonic_ns()
             if self._parsing:
                 self._parser.feed(data)
@@ -98,7 +99,7 @@ cdef class Pump:
                 requests.hold(data)
         except BaseException as error:
             self._host.bug(error, None)
-        if len(data) >= PATIENT_BYTES_MIN and self._backlog and self._may_run():
+        if count >= PATIENT_BYTES_MIN and self._backlog and self._may_run():
             self._continue_later()
         else:
             self._run_slice(now_ns)

@@ -13,3 +13,4 @@ cdef class Turn:
     cdef HotPath path
 
     cdef int take_part(self, object sender) except -1
+    cdef bint _sends(self, object sender, long long released_offset) except -1

@@ -30,10 +30,17 @@ cdef class Turn:
 
     def released(self):
         """The log released more: let replies go that waited for it."""
-        released_offset = self._log.released_offset
-        for sender in list(self._waiting):
-            if not sender.send(released_offset):
-                self._waiting.pop(sender, None)
+        cdef dict waiting = self._waiting
+        cdef long long released_offset = self._log.released_offset
+        for sender in list(waiting):
+            if not self._sends(sender, released_offset):
+                waiting.pop(sender, None)
+
+    cdef bint _sends(self, object sender, long long released_offset) except -1:
+        """Have `sender` send what may leave; whether more waits."""
+        if isinstance(sender, Pump):
+            return (<Pump> sender).send_released(released_offset)
+        return sender.send(released_offset)
 
     cdef int take_part(self, object sender) except -1:
         self._joined.append(sender)
@@ -45,7 +52,6 @@ cdef class Turn:
     def _end(self):
         cdef list joined = self._joined
         cdef long long released_offset
-        cdef bint waits
         self._scheduled = False
         self._joined = []
         if self.path is not None:
@@ -53,9 +59,5 @@ cdef class Turn:
         self._log.flush()
         released_offset = self._log.released_offset
         for sender in joined:
-            if isinstance(sender, Pump):
-                waits = (<Pump> sender).send_released(released_offset)
-            else:
-                waits = sender.send(released_offset)
-            if waits:
+            if self._sends(sender, released_offset):
                 self._waiting[sender] = None

@@ -108,10 +108,12 @@ class NativeHand:
 
     def give(self, step: Step) -> None:
         self._step = step
-        tail = self._writer.tail
-        if tail is not None and isinstance(step, Append):
-            self._jobs.append(tail, step.position, step.blocks, step.durable, step.sync)
-        elif tail is not None and isinstance(step, Sync):
+        if isinstance(step, Append) and (tail := self._writer.tail(step.at.number)) is not None:
+            copy_tail, copy_position = None, 0
+            if step.copy is not None:
+                copy_tail, copy_position = self._writer.tail(step.copy.number), step.copy.position
+            self._jobs.append(tail, step.at.position, step.blocks, step.durable, step.sync, copy_tail, copy_position)
+        elif isinstance(step, Sync) and (tail := self._writer.tail(step.number)) is not None:
             self._jobs.sync(tail)
         else:
             self._jobs.ask()

@@ -2,10 +2,10 @@
 
 The loop does not wait for the disk. `flush`, once per turn of the loop, has the log write a small block into the
 page cache at once, where that is enough for the replies to leave (policies `everysec` and `no`); they leave in the
-same turn then. Everything else is a step for a thread: one does the syncs that nobody waits for, the other one all
-the rest. While a thread is busy, what comes meanwhile gathers and goes with the next step, so a slow disk makes larger
-blocks and not a longer queue. When a step has come back and `released_offset` has risen, `on_release` is called on
-the loop.
+same turn then. Everything else is a step for a thread: one does what nobody waits for (`steps.Beside`), the other one
+all the rest. While a thread is busy, what comes meanwhile gathers and goes with the next step, so a slow disk makes
+larger blocks and not a longer queue. When a step has come back and `released_offset` has risen, `on_release` is
+called on the loop.
 
 The one exception is room: a frame larger than the room reserved ahead reserves its own on the spot, and waits for
 the thread if that is just reserving or changing files. A reservation that fails slowly is not repeated for ten
@@ -32,7 +32,7 @@ from amemdb.persistence.disk import FolderDisk
 from amemdb.persistence.log import RESERVE_BYTES, SEGMENT_BYTES_MAX, Log, Policy, Report
 from amemdb.persistence.manifest import LOCK_NAME
 from amemdb.persistence.recovery import Progress, RecoveryReport, recover
-from amemdb.persistence.steps import Sync
+from amemdb.persistence.steps import Beside, Step
 from amemdb.persistence.writer import LogWriter
 from amemdb.server.log_hands import Hand, NativeHand, PlainHand, Result
 from amemdb.stores.records import Record
@@ -40,6 +40,8 @@ from amemdb.stores.records import Record
 _CLOSE_FAILURES_MAX = 2
 """Closing tries the file, then a new one, then gives up."""
 _SLOW_S = 0.0005
+_LIMIT_S = 0.1
+"""How long a file size limit is believed to be what it was."""
 _PAUSE_FACTOR = 10
 """A refused reservation that took longer than the one is not tried again for that time, times the other."""
 
@@ -128,6 +130,7 @@ class LogService:
             timer_ns=time.monotonic_ns,
             reserve_bytes=self._reserve_bytes,
             report=self._on_log,
+            filled=self._policy == "always",
         )
         if not self._use_native:
             self._writer.stay_plain()
@@ -276,7 +279,7 @@ class LogService:
         if self._log.pending:
             self._log.write_here(now)
         while (step := self._log.take(now)) is not None:
-            if isinstance(step, Sync):
+            if isinstance(step, Beside):
                 self._syncing = True
                 self._sync_hand.give(step)
             else:
@@ -309,18 +312,26 @@ class LogService:
     def _take_back(self, result: Result) -> None:
         if isinstance(result, BaseException):
             raise result
-        if isinstance(result.step, Sync):
+        if isinstance(result.step, Beside):
             self._syncing = False
         else:
             self._busy = False
         self._log.done(result, time.monotonic())
 
     def _go_on(self) -> None:
-        """After a step: the next one first, then the replies that have been waiting."""
+        """After a step: the replies that have been waiting first, then what is next.
+
+        That is begun when this turn has read what was ready, so that it takes with it what came meanwhile: under
+        `always` each step is a sync, and fewer and larger ones are quicker for all.
+        """
+        self._tell_release()
+        self._loop.call_soon(self._guarded, self._begin_next)
+
+    def _begin_next(self) -> None:
         self._advance()
+        self._tell_release()  # what was pending may have been written here
         if self._stepped is not None:
             self._stepped.set()
-        self._tell_release()
 
     def _tell_release(self) -> None:
         released = self._log.released_offset
@@ -335,10 +346,11 @@ class LogService:
         except BaseException as bug:
             self._on_bug(bug)
 
-    def _settle(self) -> None:
-        """Wait, on the loop, for the step under way. What follows from it happens in the next turn."""
-        assert self._hand is not None
-        self._take_back(self._hand.wait())
+    def _settle(self, step: Step) -> None:
+        """Wait, on the loop, for `step`, which is under way. What follows from it happens in the next turn."""
+        hand = self._sync_hand if isinstance(step, Beside) else self._hand
+        assert hand is not None
+        self._take_back(hand.wait())
         self._loop.call_soon(self._guarded, self._go_on)
 
 
@@ -348,22 +360,33 @@ class _Spot:
     def __init__(self, service: LogService) -> None:
         self._service = service
         self.write_block = service._writer.write_block
+        self._file_bytes_max = 0
+        self._limit_until = 0.0
         self._pause_until = 0.0
         self._refused_count = 0
         self._last_error: OSError | None = None
 
     def file_bytes_max(self) -> int:
-        return self._service.disk.file_bytes_max()
+        """The system is asked now and then, not each turn.
 
-    def settle(self) -> None:
-        self._service._settle()
+        What is accepted meanwhile under a limit just lowered is not lost: its write fails, is not released, and the
+        frames, which memory still has, go to a new file, which is below the limit.
+        """
+        now = time.monotonic()
+        if now >= self._limit_until:
+            self._file_bytes_max = self._service.disk.file_bytes_max()
+            self._limit_until = now + _LIMIT_S
+        return self._file_bytes_max
 
-    def extend(self, end: int, count_wanted: int, count_min: int) -> int:
+    def settle(self, step: Step) -> None:
+        self._service._settle(step)
+
+    def extend(self, number: int, end: int, count_wanted: int, count_min: int) -> int:
         started = time.monotonic()
         if self._last_error is not None and count_min >= self._refused_count and started < self._pause_until:
             raise self._last_error
         try:
-            end = self._service._writer.extend(end, count_wanted, count_min)
+            end = self._service._writer.extend(number, end, count_wanted, count_min)
         except OSError as error:
             self._last_error = error
             self._refused_count = count_min

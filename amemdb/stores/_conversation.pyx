@@ -166,6 +166,16 @@ cdef class Conversation:
         """Bytes of roles, contents, ids and metas held."""
         return self._text_bytes
 
+    def newest_bytes(self, Py_ssize_t count):
+        """The same of the newest `count` turns."""
+        cdef Cursor cursor
+        cdef Turn turn
+        cdef Py_ssize_t size = 0
+        self.seek_newest(count, &cursor)
+        while self.next_turn(&cursor, &turn):
+            size += text_bytes_of(&turn)
+        return size
+
     def memory_bytes(self):
         """Bytes of memory that the session has to itself."""
         return self.__sizeof__() + self._allocated_bytes + (0 if self._ids == NULL else table_bytes(self._ids.mask + 1))

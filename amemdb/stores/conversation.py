@@ -70,9 +70,13 @@ class PlainConversation:
 
     def content_bytes(self) -> int:
         """Bytes of roles, contents, ids and metas held."""
+        return self.newest_bytes(len(self))
+
+    def newest_bytes(self, count: int) -> int:
+        """The same of the newest `count` turns."""
         return sum(
             len(role) + len(content) + len(turn_id or b"") + len(meta or b"")
-            for role, content, _, turn_id, meta in self.newest(len(self))
+            for role, content, _, turn_id, meta in self.newest(count)
         )
 
     def memory_bytes(self) -> int:

@@ -18,7 +18,7 @@ from amemdb.persistence import opening
 from amemdb.persistence.codec import pack_frame
 from amemdb.persistence.log import Log, Policy
 from amemdb.persistence.recovery import RecoveryReport, recover
-from amemdb.persistence.steps import Done, Step, Sync
+from amemdb.persistence.steps import ELSEWHERE, Beside, Done, Step
 from amemdb.stores.records import KEY_SET
 
 SECTOR = 512
@@ -248,7 +248,7 @@ class SimulatedDisk:
 class Driven:
     """A log on a disk, its writer driven by hand; `told` is what it had to say.
 
-    `step` is the step under way, `sync` the Sync beside it. With `here`, turns end with a write on the spot.
+    `step` is the step under way, `sync` the one beside which it is. With `here`, turns end with a write on the spot.
     """
 
     def __init__(
@@ -259,9 +259,11 @@ class Driven:
         self.told: list[tuple[str, str]] = []
         self.now = 0.0
         self.step: Step | None = None
-        self.sync: Sync | None = None
+        self.sync: Step | None = None
         self.synced: Done | None = None
-        """How the Sync went, if the disk has done it already and the log was not told."""
+        """How that went, if the disk has done it already and the log was not told."""
+        self.early_chance = 0.5
+        """How often the disk does that before anything else."""
         self.here = False
         self.after_step: Callable[[Driven], None] = lambda driven: None
         manifest = opening.read(disk)
@@ -285,15 +287,20 @@ class Driven:
     def file_bytes_max(self) -> int:
         return self.disk.file_bytes_max()
 
-    def settle(self) -> None:
-        self.finish_step()
+    def settle(self, step: Step) -> None:
+        if step is self.step:
+            self.finish_step()
+        else:
+            assert step is self.sync
+            self.finish_sync()
 
-    def extend(self, end: int, count_wanted: int, count_min: int) -> int:
-        return self.writer.extend(end, count_wanted, count_min)
+    def extend(self, number: int, end: int, count_wanted: int, count_min: int) -> int:
+        return self.writer.extend(number, end, count_wanted, count_min)
 
-    def write_block(self, position: int, offset: int, durable: int, payload: bytes) -> None:
-        assert self.step is None and self.sync is None, "somebody else is at the file"  # noqa: PT018
-        self.writer.write_block(position, offset, durable, payload)
+    def write_block(self, number: int, position: int, offset: int, durable: int, payload: bytes) -> None:
+        assert self.step is None, "somebody else is at the file"
+        assert self.sync is None or isinstance(self.sync, ELSEWHERE), "somebody else is at the file"
+        self.writer.write_block(number, position, offset, durable, payload)
 
     # -- by hand ---------------------------------------------------------------------------------
 
@@ -309,7 +316,7 @@ class Driven:
         """Write one frame a turn until a step of that kind is under way; how many they were."""
         for count in range(1, 10_000):
             assert self.write(count - 1)
-            if self.begin() and isinstance(self.step, kind):
+            if self.begin() and (isinstance(self.step, kind) or isinstance(self.sync, kind)):
                 return count
             while self.step is not None or self.sync is not None:
                 self.finish()
@@ -322,10 +329,10 @@ class Driven:
             self.log.write_here(self.now)
             self.after_step(self)
         while (step := self.log.take(self.now)) is not None:
-            if isinstance(step, Sync):
+            if isinstance(step, Beside):
                 assert self.sync is None
                 self.sync = step
-                if self.disk.random.random() < 0.5:  # what is written from now on is not covered
+                if self.disk.random.random() < self.early_chance:  # what is written from now on is not covered
                     self.synced = self.writer.run(step)
             else:
                 assert self.step is None

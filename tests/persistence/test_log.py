@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 from amemdb.persistence.codec import BLOCK_BYTES_SOFT, BLOCK_HEADER_BYTES, FRAME_BYTES_MAX, SEGMENT_HEADER_BYTES
-from amemdb.persistence.steps import Append, Close, Extend, Mark, Switch
+from amemdb.persistence.log import TELL_SECONDS
+from amemdb.persistence.steps import Append, Close, Extend, Mark, TurnOver
 from tests.persistence.simulated import Driven, SimulatedDisk, frame
 
 POLICIES = ["always", "everysec", "no"]
@@ -278,12 +279,20 @@ def test_a_refusal_is_told_once_and_so_is_its_end():
         driven.write(0, 5000)
         driven.run(0.01)
     driven.disk.space = 1 << 20
+    driven.write(0, 5000)
+    driven.run(TELL_SECONDS / 2)
+    driven.disk.space = 0
+    driven.write(0, 50_000)
+    driven.run(0.01)
+    told = [text for _, text in driven.told if "writes are" in text]
+    assert len(told) == 1, "it comes and goes, so the last that is said must not be that it is over"
+    assert NO_SPACE in told[0]
+    driven.disk.space = 1 << 20
     for _ in range(3):
+        driven.run(TELL_SECONDS)
         driven.write(0, 5000)
-        driven.run(0.01)
     told = [text for _, text in driven.told if "writes are" in text]
     assert len(told) == 2
-    assert NO_SPACE in told[0]
     assert "accepted" in told[1]
 
 
@@ -336,7 +345,7 @@ def test_room_is_asked_for_only_when_nobody_else_is_at_the_file():
     driven = opened(reserve=1000)
     driven.write_until(Extend)
     assert driven.write(1, 30_000)
-    assert driven.step is None, "the reservation under way was settled first"
+    assert driven.sync is None, "the reservation under way was settled first"
     driven.run()
     assert driven.log.failure is None
 
@@ -385,16 +394,15 @@ def test_an_empty_segment_is_not_followed_by_another():
     assert "create" not in driven.disk.operations
     driven.write(1)
     driven.run()
-    assert driven.disk.operations.count("create") == 2, "one segment, one manifest"
+    assert driven.disk.operations.count("create") == 3, "one segment, one manifest before it and one with it"
 
 
 def test_the_room_that_was_granted_survives_a_change_of_segments():
     driven = opened(segment_bytes_max=2000, reserve=1000)
-    number = driven.write_until(Switch)
+    number = driven.write_until(TurnOver)
     driven.disk.space = 1200
     while driven.write(number):
         number += 1
-    driven.run() if driven.step is None else driven.finish()
     driven.run()
     assert driven.log.failure is None
     assert driven.log.written_offset == driven.log.offset

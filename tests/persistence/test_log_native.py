@@ -160,6 +160,30 @@ def test_blocks_are_written_and_synced_without_the_gil(thread: Thread, file: int
     assert thread.asked == 0
 
 
+def test_blocks_are_written_and_synced_twice_while_one_file_follows_another(thread: Thread, file: int, tmp_path: Path):
+    other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
+    tail, copy = Tail(file, LOG_ID, 2), Tail(other, LOG_ID, 3)
+    blocks = ((7, b"one"), (10, b"two"))
+    thread.jobs.append(tail, 500, blocks, 7, True, copy, 64)
+    thread.finish()
+    assert (thread.jobs.error, thread.jobs.synced) == (0, True)
+    for descriptor, number, position in ((file, 2, 500), (other, 3, 64)):
+        for offset, payload in blocks:
+            whole = pack_block_header(LOG_ID, number, position, offset, 7, payload) + payload
+            assert os.pread(descriptor, len(whole), position) == whole
+            position += len(whole)
+    for spoilt, synced in (("/dev/full", False), ("/dev/null", True)):
+        become(other, spoilt)
+        thread.jobs.append(tail, 0, blocks, 7, True, copy, 0)
+        thread.finish()
+        assert thread.jobs.error in (errno.ENOSPC, errno.EINVAL)
+        assert thread.jobs.synced == synced
+    thread.jobs.append(tail, 0, blocks, 7, True)
+    thread.finish()
+    assert thread.jobs.error == 0, "the other one is forgotten"
+    os.close(other)
+
+
 def test_a_step_for_python_leaves_the_loop_and_comes_back(thread: Thread, file: int):
     for count in range(1, 4):
         thread.jobs.ask()
@@ -211,7 +235,7 @@ class Server:
         """Serve, and wait until there is nothing to do at first."""
         self.service.start(asyncio.get_running_loop())
         await self.until(lambda: not self.service._busy)
-        assert self.service._writer.tail is not None
+        assert self.service._writer.tail(1) is not None
         return self.service
 
     def write(self, number: int, size: int = 10) -> bool:
@@ -224,8 +248,8 @@ class Server:
 
     def spoil(self, path: str) -> None:
         """Have the segment be another file from now on."""
-        file = self.service._writer._file
-        assert file is not None
+        writer = self.service._writer
+        file = writer._open[self.service._log.segments[-1].number].file
         become(file.descriptor, path)  # type: ignore[attr-defined]
 
     async def until(self, condition: Callable[[], bool]) -> None:

@@ -12,6 +12,7 @@ from amemdb.errors import StorageError
 from amemdb.persistence import manifest as manifests
 from amemdb.persistence.codec import SEGMENT_HEADER_BYTES, pack_segment_header
 from amemdb.persistence.manifest import Manifest, Segment, pack, parse, segment_name, segment_number
+from amemdb.persistence.steps import TurnOver
 from tests.persistence.simulated import Driven, SimulatedDisk, Stopped
 
 LOG_ID = b"0123456789abcdef"
@@ -138,14 +139,11 @@ def test_a_tail_that_begins_in_an_older_segment_takes_the_later_ones_with_it():
     driven = Driven(disk, "no", segment_bytes_max=200)
     driven.write(0)
     driven.run()
+    driven.early_chance = 0.0
+    driven.write_until(TurnOver)
     disk.faults = {"sync": errno.EIO}
-    number = 1
-    while driven.log.failure is None:
-        driven.write(number)
-        driven.begin()
-        if driven.step is not None:
-            driven.finish()
-        number += 1
+    driven.finish_sync()
+    assert driven.log.failure is not None
     disk.faults = {}
     driven.run()
     assert len(driven.log.segments) == 2
