@@ -174,15 +174,15 @@ cdef class Pump:
                         break
                 elif self._trusted and self._find_next(&place, hot):
                     if place >= 0:
-                        if path.waits(place):
-                            outbox.divide(path.offset + 1)
+                        # A reply that waits for nothing itself still waits for a silenced one before it.
+                        outbox.divide(path.offset + 1 if path.waits(place) else self.session.reply_offset)
                         if path.serve(place, requests, outbox.buffer):
                             now_ns = self._clock.monotonic_ns()
                             path.ran(place, requests, now_ns)
                             requests.skip()
                             if path.waits(place):
                                 waits_for = path.offset
-                                outbox.raise_offset(waits_for)
+                            outbox.raise_offset(max(waits_for, self.session.reply_offset))
                             if now_ns > slice_end_ns or outbox.waiting_bytes() > UNSENT_HIGH:
                                 self._continue_later()
                                 break
