@@ -1,6 +1,6 @@
-"""Connections that have more to do than one slice: they go on in turn, a millisecond a turn of the loop together.
+"""Connections that have more to do than one slice: they go on in turn, for part of a millisecond a turn of the loop together.
 
-However many there are, whoever sends a small request in between waits for one such millisecond and not for one from
+However many there are, whoever sends a small request in between waits for one such time and not for one from
 each. A connection comes to the end of the queue again after each slice, and slices are short while others wait.
 """
 
@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-SLICE_NS = 1_000_000
+SLICE_NS = 600_000
 """What is worked off in one turn of the loop, and the slice of a connection that has the server to itself."""
-SHARED_SLICE_NS = 250_000
+SHARED_SLICE_NS = 150_000
 """The slice of a connection while others wait."""
 PATIENT_BYTES_MIN = 16 * 1024
 """A read that brings as much waits its turn while others do; with less it is served at once."""
