@@ -13,6 +13,7 @@ cdef class Outbox:
 
     cdef int divide(self, long long offset) except -1
     cdef void raise_offset(self, long long offset) noexcept
+    cdef bint held_back(self, long long released_offset) noexcept
     cdef bint simple(self, long long released_offset) noexcept
     cdef Py_ssize_t waiting_bytes(self) noexcept
     cdef int _shelve(self) except -1

@@ -85,6 +85,13 @@ cdef class Outbox:
             self._offset = offset
             self._open = True
 
+    cdef bint held_back(self, long long released_offset) noexcept:
+        """Whether there is something and nothing of it may leave; ends the turn then, as `take` does."""
+        if self._older is not None or self._offset <= released_offset or not self.waiting_bytes():
+            return False
+        self._open = False
+        return True
+
     cdef bint simple(self, long long released_offset) noexcept:
         """Whether all there is lies in `buffer` and may leave; ends the turn then, as `take` does."""
         if self._held_bytes or self._offset > released_offset:

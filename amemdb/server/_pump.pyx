@@ -275,6 +275,11 @@ cdef class Pump:
             self._path.stale()
         if not self._open or self._is_closing():
             return 0
+        if outbox.held_back(released_offset):
+            # Nearly every reply under `always`. What is short is looked at by `check`, once a second.
+            if outbox.waiting_bytes() > CARRIED_BYTES_MAX or self._write_paused or self._blocked or self._ending:
+                self._sent(True)
+            return 1
         if outbox.simple(released_offset) and self._socket >= 0:
             self._send_direct()
         else:

@@ -1,7 +1,7 @@
-"""Connections that have more to do than one slice: they go on in turn, for part of a millisecond a turn of the loop together.
+"""Connections that have more to do than one slice: they go on in turn, all together for part of a millisecond a turn.
 
-However many there are, whoever sends a small request in between waits for one such time and not for one from
-each. A connection comes to the end of the queue again after each slice, and slices are short while others wait.
+However many there are, whoever sends a small request in between waits for one such time and not for one from each.
+A connection comes to the end of the queue again after each slice, and slices are short while others wait.
 """
 
 from __future__ import annotations
