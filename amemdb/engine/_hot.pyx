@@ -114,9 +114,9 @@ cdef class HotPath:
         cdef ReplyBuffer out = ReplyBuffer()
         cdef int place
         requests.hold(chunk)
+        self._fresh = False
         if requests.peek() <= 0 or not self.begin(session, now_ms, self._timer_ns()):
             return None
-        self._fresh = False
         place = self.find(requests)
         if place < 0 or not self.serve(place, requests, out):
             return None

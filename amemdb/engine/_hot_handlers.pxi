@@ -5,7 +5,7 @@
 
 cdef enum:
     VALUE_BYTES_MAX = 65536  # a larger value is left to the reference, which does not copy it
-    REPLY_BYTES_MAX = 262144  # a longer answer is the reference's, which sends it in slices
+    ANSWER_BYTES_MAX = 262144  # a longer answer is the reference's, which sends it in slices
     INTEGER_BYTES = 9  # of an integer in a record, at most
     BYTES_HEAD = 5  # of bytes in a record, beside themselves
     TURNS_MAX = 4096
@@ -199,7 +199,7 @@ cdef int put_turns(HotPath path, bytes session, long long count, ReplyBuffer out
         return 0
     conversation.seek_newest(count, &cursor)
     bytes_max = cursor.bytes_max + 64 * count + 16
-    if bytes_max > REPLY_BYTES_MAX:
+    if bytes_max > ANSWER_BYTES_MAX:
         return 0
     at = out.room(bytes_max)
     at[0] = b'*'

@@ -138,6 +138,18 @@ cdef Reading _exactly(bytes token, char *target) except *:
     return reading
 
 
+cdef inline const char *_take_digits(const char *at, const char *end, uint64_t *digits) noexcept nogil:
+    """Append the digits from `at` on to `digits`, which wraps; where they end."""
+    cdef unsigned int digit
+    while at < end:
+        digit = <unsigned char> at[0] - 48u
+        if digit > 9:
+            break
+        digits[0] = digits[0] * 10 + digit
+        at += 1
+    return at
+
+
 cdef inline Reading _read(const char *text, Py_ssize_t size, float *value) noexcept nogil:
     cdef const char *at = text
     cdef const char *end = text + size
@@ -152,22 +164,12 @@ cdef inline Reading _read(const char *text, Py_ssize_t size, float *value) noexc
     if negative:
         at += 1
     first = at
-    while at < end:
-        digit = <unsigned char> at[0] - 48u
-        if digit > 9:
-            break
-        digits = digits * 10 + digit
-        at += 1
+    at = _take_digits(at, end, &digits)
     count = at - first
     if at < end and at[0] == b'.':
         at += 1
         first = at
-        while at < end:
-            digit = <unsigned char> at[0] - 48u
-            if digit > 9:
-                break
-            digits = digits * 10 + digit
-            at += 1
+        at = _take_digits(at, end, &digits)
         if at == first:
             return NOT_PLAIN
         power = first - at

@@ -5,6 +5,7 @@ cdef class ReplyBuffer:
     cdef Py_ssize_t size
     cdef Py_ssize_t capacity
 
+    cdef bytes take(self)
     cdef char *room(self, Py_ssize_t count) except NULL
     cdef int put(self, const char *source, Py_ssize_t count) except -1
     cdef int put_bulk(self, const char *source, Py_ssize_t count) except -1

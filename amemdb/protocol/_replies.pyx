@@ -17,17 +17,7 @@ cdef class ReplyBuffer:
     def __dealloc__(self):
         free(self.data)
 
-    def __len__(self):
-        return self.size
-
-    def __bytes__(self):
-        return self.data[:self.size]
-
-    def append(self, bytes part not None):
-        """Add `part`."""
-        self.put(part, len(part))
-
-    def take(self):
+    cdef bytes take(self):
         """The bytes gathered so far, which are here no longer."""
         cdef bytes taken = self.data[:self.size]
         self.reset()

@@ -189,11 +189,7 @@ cdef class Pump:
                             continue
                     argv = requests.argv()
                     requests.skip()
-                elif requests.at >= requests.size:
-                    if not self._reading:
-                        self._resume_reading()
-                    break
-                elif self._carry():
+                elif requests.at >= requests.size or self._carry():
                     if not self._reading:
                         self._resume_reading()
                     break

@@ -12,5 +12,6 @@ cdef class Turn:
     cdef bint _scheduled
     cdef HotPath path
 
+    cpdef int touch(self) except -1
     cdef int take_part(self, object sender) except -1
     cdef bint _sends(self, object sender, long long released_offset) except -1

@@ -18,11 +18,12 @@ cdef class Turn:
         """Have `sender` send at the end of this turn. Once a turn is enough; more does no harm."""
         self.take_part(sender)
 
-    def touch(self):
+    cpdef int touch(self) except -1:
         """Frames were appended: see that they are flushed."""
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._on_end)
+        return 0
 
     def leave(self, sender):
         """`sender` is gone and waits for nothing any more."""
@@ -44,10 +45,7 @@ cdef class Turn:
 
     cdef int take_part(self, object sender) except -1:
         self._joined.append(sender)
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._on_end)
-        return 0
+        return self.touch()
 
     def _end(self):
         cdef list joined = self._joined

@@ -49,9 +49,7 @@ class Turn:
     def join(self, sender: Sender) -> None:
         """Have `sender` send at the end of this turn. Once a turn is enough; more does no harm."""
         self._joined.append(sender)
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._end)
+        self.touch()
 
     def touch(self) -> None:
         """Frames were appended: see that they are flushed."""

@@ -5,9 +5,9 @@ remembered with the key of its event, as the event is no object.
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize
 
-from amemdb.stores._event cimport Fields, Key, before
+from amemdb.stores._event cimport Fields, Key, before, fill
 from amemdb.stores._timeline cimport Timeline
 
 from amemdb.limits import EVENT_IDS_REMEMBERED, INT64_MIN as _INT64_MIN
@@ -81,13 +81,7 @@ cdef class EventLog:
     ):
         cdef Fields event
         event.key.at_ms, event.key.seq = at_ms, seq
-        event.type, event.type_bytes = PyBytes_AS_STRING(event_type), len(event_type)
-        event.content, event.content_bytes = PyBytes_AS_STRING(content), len(content)
-        event.metadata = event.id = NULL
-        if metadata is not None:
-            event.metadata, event.metadata_bytes = PyBytes_AS_STRING(metadata), len(metadata)
-        if event_id is not None:
-            event.id, event.id_bytes = PyBytes_AS_STRING(event_id), len(event_id)
+        fill(&event, event_type, content, metadata, event_id)
         self.events.put(&event)
         if seq >= self.next_seq:
             self.next_seq = seq + 1

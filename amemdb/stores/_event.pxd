@@ -9,6 +9,7 @@
 It never leaves the process: files and replies have forms of their own.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.string cimport memcpy
 
 cdef enum:
@@ -30,6 +31,18 @@ cdef struct Fields:
     Py_ssize_t content_bytes
     Py_ssize_t metadata_bytes
     Py_ssize_t id_bytes
+
+
+cdef inline int fill(Fields *event, bytes kind, bytes content, bytes metadata, bytes event_id) except -1:
+    """Point `event` to these, of which the last two may be None; they must outlive it."""
+    event.type, event.type_bytes = PyBytes_AS_STRING(kind), len(kind)
+    event.content, event.content_bytes = PyBytes_AS_STRING(content), len(content)
+    event.metadata = event.id = NULL
+    if metadata is not None:
+        event.metadata, event.metadata_bytes = PyBytes_AS_STRING(metadata), len(metadata)
+    if event_id is not None:
+        event.id, event.id_bytes = PyBytes_AS_STRING(event_id), len(event_id)
+    return 0
 
 
 cdef inline Py_ssize_t length_bytes(Py_ssize_t length) noexcept nogil:

@@ -23,7 +23,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove
 
-from amemdb.stores._event cimport Fields, Key, before, read, record_bytes, write
+from amemdb.stores._event cimport Fields, Key, before, fill, read, record_bytes, write
 
 cdef enum:
     CHUNK_BYTES = 4096       # a chunk that holds as many is closed
@@ -294,13 +294,7 @@ cdef class Timeline:
         cdef Fields fields
         cdef bytes kind, content, metadata, event_id
         fields.key.at_ms, fields.key.seq, kind, content, metadata, event_id = event
-        fields.type, fields.type_bytes = PyBytes_AS_STRING(kind), len(kind)
-        fields.content, fields.content_bytes = PyBytes_AS_STRING(content), len(content)
-        fields.metadata = fields.id = NULL
-        if metadata is not None:
-            fields.metadata, fields.metadata_bytes = PyBytes_AS_STRING(metadata), len(metadata)
-        if event_id is not None:
-            fields.id, fields.id_bytes = PyBytes_AS_STRING(event_id), len(event_id)
+        fill(&fields, kind, content, metadata, event_id)
         self.put(&fields)
 
     def drop_oldest(self, Py_ssize_t count):
