@@ -125,6 +125,10 @@ def _persistence(state: ServerState, stores: Stores, now_ms: int, walk: Walk) ->
     yield "log_durable_offset", log.durable_offset
     yield "log_undurable_bytes", log.offset - log.durable_offset
     yield "log_segments", log.segments
+    yield "log_syncs", log.syncs
+    yield "log_sync_failures", log.sync_failures
+    yield "log_sync_usec", round(log.last_sync_ms * 1000)
+    yield "log_sync_usec_max", round(log.longest_sync_ms * 1000)
     yield "log_error", one_line(log.error)
 
 

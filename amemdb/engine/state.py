@@ -68,6 +68,22 @@ class LogStatus(Protocol):
         """Files that the log consists of."""
 
     @property
+    def syncs(self) -> int:
+        """How often the disk said that it has what was written."""
+
+    @property
+    def sync_failures(self) -> int:
+        """How often it failed to."""
+
+    @property
+    def last_sync_ms(self) -> float:
+        """How long it took the last time, in milliseconds."""
+
+    @property
+    def longest_sync_ms(self) -> float:
+        """How long it ever took."""
+
+    @property
     def error(self) -> str:
         """Why the log cannot be written now; empty when it can."""
 

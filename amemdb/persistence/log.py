@@ -149,8 +149,8 @@ class Log:
 
     # -- frames in -------------------------------------------------------------------------------
 
-    def append(self, frames: bytes, count: int = 1) -> None:
-        """Take one unit: `count` whole frames one behind the other, for whose room `refuse_write` has been asked."""
+    def append(self, frames: bytes) -> None:
+        """Take one unit: whole frames one behind the other, for whose room `refuse_write` has been asked."""
         self.pending.append(frames)
         self.offset += len(frames)
 

@@ -110,6 +110,16 @@ class LogService:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._stepped: asyncio.Event | None = None
+        self._frames = 0
+        """How many were appended."""
+        self._group = 0
+        """How many the last step took that takes what is pending."""
+        self._frames_begun = 0
+        """How many of them when it began."""
+        self._gathering = False
+        """Whether what is pending waits for more; see `_go_on`."""
+        self._gathered_frames = 0
+        self._gathered_until = 0.0
         self._released_told = 0
 
     # -- start -----------------------------------------------------------------------------------
@@ -160,7 +170,8 @@ class LogService:
 
     def append(self, frames: bytes, count: int = 1) -> None:
         """Take one unit of `count` whole frames one behind the other; its room has been asked for before."""
-        self._log.append(frames, count)
+        self._frames += count
+        self._log.append(frames)
 
     def refuse_write(self, count_bytes: int) -> str | None:
         """Why a unit of `count_bytes` cannot be taken now, or None when it can."""
@@ -204,6 +215,9 @@ class LogService:
         """
         log = self._log
         log.end_turn()
+        if self._gathering and self._frames < self._gathered_frames:
+            return
+        self._gathering = False
         if log.pending and not self._busy and log.write_here(time.monotonic()):
             self._advance()
 
@@ -284,6 +298,7 @@ class LogService:
                 self._sync_hand.give(step)
             else:
                 self._busy = True
+                self._group, self._frames_begun = self._frames - self._frames_begun, self._frames
                 self._hand.give(step)
         due = self._log.due_at()
         if due == float("inf") or (self._timer is not None and self._timer_at <= due):
@@ -321,13 +336,28 @@ class LogService:
     def _go_on(self) -> None:
         """After a step: the replies that have been waiting first, then what is next.
 
-        That is begun when this turn has read what was ready, so that it takes with it what came meanwhile: under
-        `always` each step is a sync, and fewer and larger ones are quicker for all.
+        Under `always` each step is a sync, and fewer and larger ones are quicker for all. Those who just got their
+        replies mostly have more to say, so the next step waits for as many frames as the last one made durable. It
+        waits while the loop's turns bring any, and not longer than the last sync took.
         """
         self._tell_release()
-        self._loop.call_soon(self._guarded, self._begin_next)
+        if self._log.gates_reads and self._group > 1:
+            self._gathering = True
+            self._gathered_frames = self._frames + self._group
+            self._gathered_until = time.monotonic() + self._writer.sync_times.last_ns / 1e9
+            self._loop.call_soon(self._guarded, self._gather, -1)
+        else:
+            self._loop.call_soon(self._guarded, self._begin_next)
+
+    def _gather(self, frames: int) -> None:
+        """Go on unless the last turn brought some; there were `frames` before it."""
+        if not self._gathering or self._frames == frames or time.monotonic() >= self._gathered_until:
+            self._begin_next()
+        else:  # the turn after the next one has what the sockets bring in the next one
+            self._loop.call_soon(self._loop.call_soon, self._guarded, self._gather, self._frames)
 
     def _begin_next(self) -> None:
+        self._gathering = False
         self._advance()
         self._tell_release()  # what was pending may have been written here
         if self._stepped is not None:

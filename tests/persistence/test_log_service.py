@@ -24,6 +24,8 @@ from amemdb.errors import StorageError
 from amemdb.persistence import log as logs
 from amemdb.persistence.disk import FolderDisk, FolderFile
 from amemdb.persistence.log import Policy
+from amemdb.persistence.steps import Append, Step
+from amemdb.persistence.writer import SyncTimes
 from amemdb.server.log_service import LogService
 from tests.persistence.simulated import frame
 
@@ -532,3 +534,62 @@ def test_a_file_size_limit_refuses_writes_until_it_is_lifted(folder: Path):
     assert f"count {len(again.numbers)}\n" in done.stdout
     assert again.numbers == list(range(len(again.numbers)))
     again.abandon()
+
+
+class Writers:
+    """Ten frames in one turn under `always`, then one in each turn; and what steps are made of them."""
+
+    def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch, sync_ns: int) -> None:
+        self.server = server
+        self.service = server.start()
+        self.groups: list[int] = []
+        self.left = 0
+        monkeypatch.setattr(SyncTimes, "took", lambda times, spent_ns: setattr(times, "last_ns", sync_ns))
+        assert self.service._hand is not None
+        self.give = self.service._hand.give
+        monkeypatch.setattr(self.service._hand, "give", self._given)
+
+    def _given(self, step: Step) -> None:
+        if isinstance(step, Append):
+            self.groups.append(sum(len(block.payload) for block in step.blocks) // len(frame(0, 10)))
+        self.give(step)
+
+    async def run(self, later: int) -> list[int]:
+        """How many frames each step had when `later` of them came one by one after the first release."""
+        for number in range(10):
+            assert self.service.refuse_write(100) is None
+            self.service.append(frame(number, 10))
+        self.service.flush()
+        self.left = later
+        self.service._on_release = self._released
+        await until(lambda: not self.left and self.service.released_offset == self.service.offset)
+        await self.service.close()
+        return [count for count in self.groups if count]
+
+    def _released(self) -> None:
+        if not self.server.releases:
+            self.server.releases.append(self.service.released_offset)
+            asyncio.get_running_loop().call_soon(self._write_one)
+
+    def _write_one(self) -> None:
+        if self.left:
+            self.left -= 1
+            assert self.server.write(99 - self.left)
+            asyncio.get_running_loop().call_soon(self._write_one)
+
+
+async def test_under_always_a_step_waits_for_as_many_frames_as_the_last_one_had(folder, monkeypatch):
+    writers = Writers(Server(folder, "always"), monkeypatch, sync_ns=10**12)
+    assert await writers.run(later=10) == [10, 10]
+
+
+async def test_under_always_a_step_waits_no_longer_than_while_turns_bring_more(folder, monkeypatch):
+    writers = Writers(Server(folder, "always"), monkeypatch, sync_ns=10**12)
+    assert await writers.run(later=4) == [10, 4]
+
+
+async def test_under_always_a_step_waits_no_longer_than_a_sync_takes(folder, monkeypatch):
+    writers = Writers(Server(folder, "always"), monkeypatch, sync_ns=0)
+    groups = await writers.run(later=10)
+    assert len(groups) > 2
+    assert sum(groups) == 20
