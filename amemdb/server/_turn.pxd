@@ -10,6 +10,7 @@ cdef class Turn:
     cdef list _joined
     cdef dict _waiting
     cdef bint _scheduled
+    cdef long long _released_offset
     cdef HotPath path
 
     cpdef int touch(self) except -1

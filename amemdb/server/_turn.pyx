@@ -5,7 +5,10 @@ from amemdb.server._pump cimport Pump
 
 
 cdef class Turn:
-    """The turn that is under way. `join` what has replies, `touch` after frames that nobody waits for."""
+    """The turn that is under way. `join` what has replies, `touch` after frames that nobody waits for.
+
+    A turn that wrote nothing asks the log nothing: what has been released changes only with `flush` and `released`.
+    """
 
     def __init__(self, loop, log):
         self._loop = loop
@@ -13,6 +16,7 @@ cdef class Turn:
         self._joined = []
         self._waiting = {}
         self._on_end = self._end
+        self._released_offset = log.released_offset
 
     def join(self, sender):
         """Have `sender` send at the end of this turn. Once a turn is enough; more does no harm."""
@@ -32,9 +36,9 @@ cdef class Turn:
     def released(self):
         """The log released more: let replies go that waited for it."""
         cdef dict waiting = self._waiting
-        cdef long long released_offset = self._log.released_offset
+        self._released_offset = self._log.released_offset
         for sender in list(waiting):
-            if not self._sends(sender, released_offset):
+            if not self._sends(sender, self._released_offset):
                 waiting.pop(sender, None)
 
     cdef bint _sends(self, object sender, long long released_offset) except -1:
@@ -49,13 +53,13 @@ cdef class Turn:
 
     def _end(self):
         cdef list joined = self._joined
-        cdef long long released_offset
         self._scheduled = False
         self._joined = []
         if self.path is not None:
             self.path.commit()
-        self._log.flush()
-        released_offset = self._log.released_offset
+        if self._log.touched:
+            self._log.flush()
+            self._released_offset = self._log.released_offset
         for sender in joined:
-            if self._sends(sender, released_offset):
+            if self._sends(sender, self._released_offset):
                 self._waiting[sender] = None

@@ -25,6 +25,9 @@ class Log(Protocol):
     def released_offset(self) -> int:
         """Replies to what was logged up to here may leave."""
 
+    touched: bool
+    """Whether `flush` has something to do."""
+
     def flush(self) -> None:
         """Take what was appended since the last call as one block."""
 
@@ -71,7 +74,8 @@ class Turn:
     def _end(self) -> None:
         self._scheduled = False
         joined, self._joined = self._joined, []
-        self._log.flush()
+        if self._log.touched:
+            self._log.flush()
         released_offset = self._log.released_offset
         for sender in joined:
             if sender.send(released_offset):

@@ -57,6 +57,7 @@ class FuzzLog:
         self.units: list[bytes] = []
         self.offset = 0
         self.released_offset = 0
+        self.touched = True
         self.flushed_offset = 0
         self._asked = 0
 

@@ -95,6 +95,7 @@ class FakeLog:
         self.eager = eager
         self.offset = 0
         self.released_offset = 0
+        self.touched = True
         self.flushes: list[int] = []
         self.closed = False
         self.refusal: str | None = None

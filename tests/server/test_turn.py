@@ -85,3 +85,13 @@ def test_joining_while_the_turn_ends_begins_the_next_one():
     loop.turn()
     assert len(again.sends) == 2
     assert len(log.flushes) == 2
+
+
+def test_a_turn_in_which_the_log_was_not_touched_flushes_nothing():
+    loop, log = FakeLoop(), FakeLog()
+    log.touched = False
+    turn, sender = Turn(loop, log), Sender()
+    turn.join(sender)
+    loop.settle()
+    assert log.flushes == []
+    assert sender.sends == [0]
