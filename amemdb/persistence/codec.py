@@ -235,7 +235,8 @@ class FrameReader:
     """Gives back the frames of one payload after the other, strictly.
 
     A frame is a tuple `(now_ms, record, …)` of tuples. The format has no maps and no extension types, and a frame never
-    reaches over the end of its block. Whether it is one that this version knows, `misfit` tells.
+    reaches over the end of its block. Whether it is one that this version knows, `misfit` tells. It reads the bare
+    records of a base (`amemdb.persistence.base`) as well.
     """
 
     __slots__ = ("_fed", "_unpacker")
@@ -255,7 +256,7 @@ class FrameReader:
         except (ValueError, UnpackException) as error:
             raise FormatError(unpacker.tell() - start, f"not msgpack of this format ({error})") from None
         if not frames or frames.pop() is not None:
-            raise FormatError(len(payload), "a frame is cut off by the end of its block")
+            raise FormatError(len(payload), "what comes last is cut off by the end of its block")
         return frames
 
 
@@ -264,10 +265,18 @@ def misfit(frame: Any) -> str | None:
     if type(frame) is not tuple or len(frame) < 2 or type(frame[0]) is not int:
         return "a frame is not an array of a time and records"
     for record in frame[1:]:
-        if type(record) is not tuple or not record or type(record[0]) is not int:
-            return "a record is not an array that begins with its kind"
-        if record[0] not in KNOWN_KINDS:
-            return f"a record has the unknown kind {record[0]}; was it written by a newer version?"
+        reason = misfit_record(record)
+        if reason is not None:
+            return reason
+    return None
+
+
+def misfit_record(record: Any) -> str | None:
+    """Why `record` is not a record of this version, or None if it is one."""
+    if type(record) is not tuple or not record or type(record[0]) is not int:
+        return "a record is not an array that begins with its kind"
+    if record[0] not in KNOWN_KINDS:
+        return f"a record has the unknown kind {record[0]}; was it written by a newer version?"
     return None
 
 

@@ -40,6 +40,8 @@ made, the current one goes on growing. And nobody waits for it:
 * When it has come back, and with it any Append that still wrote to both, a Retire gives back the rest of the old file,
   or removes the new one, if that did not come into force.
 
+Which files there are, and how compaction replaces some of them, is told in `amemdb.persistence.files`.
+
 A segment that is prepared also helps a full disk: it takes over when there is no other room, or gives its own back.
 """
 
@@ -48,9 +50,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from amemdb.persistence.codec import BLOCK_BYTES_SOFT, BLOCK_HEADER_BYTES, FRAME_BYTES_MAX, SEGMENT_HEADER_BYTES
+from amemdb.persistence.codec import BLOCK_BYTES_SOFT, BLOCK_HEADER_BYTES, FRAME_BYTES_MAX
 from amemdb.persistence.disk import NO_LIMIT
-from amemdb.persistence.manifest import Manifest, Segment
+from amemdb.persistence.files import Files
+from amemdb.persistence.manifest import Base, Segment
 from amemdb.persistence.place import OpenFile, Place, Spot
 from amemdb.persistence.steps import (
     ELSEWHERE,
@@ -63,7 +66,7 @@ from amemdb.persistence.steps import (
     Mark,
     Point,
     Prepare,
-    Retire,
+    Rebase,
     Stage,
     Step,
     Switch,
@@ -81,8 +84,6 @@ RESERVE_BYTES = 8 * 1024 * 1024
 SYNC_SECONDS = 1.0
 RETRY_SECONDS = 1.0
 QUIET_SECONDS = 1.0
-PREPARED_BYTES_MAX = 64 * 1024 * 1024
-"""Room that a segment gets before it is needed, at most."""
 TELL_SECONDS = 10.0
 """A failure that comes and goes is said to be over once it has not come for so long."""
 HERE_BYTES_MAX = BLOCK_BYTES_SOFT
@@ -115,26 +116,16 @@ class Log:
         self.failure: str | None = None
         self.last_error: str | None = None
         self.closed = False
-        self.segments = place.segments
+        self.files = Files(place, segment_bytes_max, reserve_bytes)
         self._taken_offset = place.offset
         self._kept: list[bytes] = []
         """What was taken and is not safe, as it was written: from `_kept_offset` to `_taken_offset`."""
         self._kept_offset = place.offset
         self._syncing_kept: list[bytes] = []
         """What of that the Sync under way covers: all before `_kept`. Two lists, so that thousands go at once."""
-        self._log_id = place.log_id
-        self._next_number = place.next_number
-        self._older_bytes = place.older_bytes
-        self._file = OpenFile(place.segments[-1].number, place.position, place.end)
-        self._next_file: OpenFile | None = None
-        """The segment that is prepared."""
-        self._retiring: Retire | None = None
-        self._doubtful: list[Segment] = []
-        """Segments that a manifest may name which may be in force."""
         self._policy: Policy = policy
         self._spot = spot
         self._report = report
-        self._segment_bytes_max = segment_bytes_max
         self._reserve_bytes = reserve_bytes
         self._chunk_bytes = reserve_bytes
         self._granted = -1
@@ -208,7 +199,7 @@ class Log:
         needed = self.offset + count_bytes + BLOCK_HEADER_BYTES * (len(self.pending) + 1)
         limit = self._spot.file_bytes_max()
         if not self._is_turning:
-            fits = self._room_offset(self._file, limit)
+            fits = self._room_offset(self.files.current, limit)
             if needed <= fits:
                 self._granted = fits
                 self._accepted()
@@ -242,9 +233,9 @@ class Log:
 
     def _files(self) -> tuple[OpenFile, ...]:
         """Where what is pending will be written."""
-        if self._is_turning and self._next_file is not None:
-            return self._file, self._next_file
-        return (self._file,)
+        if self._is_turning and self.files.next is not None:
+            return self.files.current, self.files.next
+        return (self.files.current,)
 
     def _refused(self, text: str) -> str:
         self._refused_at = self._now
@@ -276,7 +267,7 @@ class Log:
         return self._taken_offset + min(file.end, limit) - file.position - _SLACK_BYTES
 
     def _room_is_low(self) -> bool:
-        return (self._file.end - self._file.position) * 2 < self._chunk_bytes
+        return (self.files.current.end - self.files.current.position) * 2 < self._chunk_bytes
 
     # -- written here ----------------------------------------------------------------------------
 
@@ -294,7 +285,7 @@ class Log:
         ):
             return True
         self._now = now
-        pending, file = self.pending, self._file
+        pending, file = self.pending, self.files.current
         position = file.position
         payload = pending[0] if len(pending) == 1 else b"".join(pending)
         pending.clear()
@@ -342,16 +333,17 @@ class Log:
     def _next(self, now: float) -> Step | None:
         if self.failure is not None:
             return self._rebuild() if now >= self._retry_at else None
-        if self._retiring is not None:
-            step, self._retiring = self._retiring, None
-            return step
+        if (retire := self.files.take_retiring()) is not None:
+            return retire
         if self._closing:
-            unused = None if self._next_file is None else self._next_file.number
+            unused = None if self.files.next is None else self.files.next.number
             return Close(self._append(sync=True), self.offset, unused)
-        file = self._file
+        file = self.files.current
         if self._sync_due_at() <= now:
             self._syncs(now)
             return Sync(file.number, self.written_offset)
+        if self.files.base_is_due:
+            return self.files.put_base()
         if self._segment_is_due() and (segment_step := self._segment_step(now)) is not None:
             return segment_step
         if self._room_is_low() and now >= self._extend_at:
@@ -381,6 +373,8 @@ class Log:
             return _NEVER
         if self.failure is not None:
             return self._retry_at
+        if self.files.base_is_due:
+            return _EVER
         due = min(self._sync_due_at(), self._mark_due_at())
         if self._segment_is_due():
             due = min(due, self._segment_at)
@@ -394,49 +388,35 @@ class Log:
         return self._synced_at + SYNC_SECONDS if self._policy == "everysec" else self._synced_at
 
     def _mark_due_at(self) -> float:
-        if self._marked or self.durable_offset != self.offset:
+        """Never without room: what is written behind the end of it would be cut off when making more fails."""
+        file = self._file
+        if self._marked or self.durable_offset != self.offset or file.end - file.position < BLOCK_HEADER_BYTES:
             return _NEVER
         return self._quiet_at + QUIET_SECONDS
 
     def _segment_is_due(self) -> bool:
-        """Whether the next segment is to be prepared, or to take over."""
-        bytes_max = self._segment_bytes_max
-        if self._next_file is None:
-            return self._file.position >= bytes_max // 2 and self.segments[-1].start < self._taken_offset
-        return self._file.position >= bytes_max or self._refusal is not None
+        """Whether the next segment is to be prepared, or to take over: also when the current one can get no room."""
+        files = self.files
+        if files.next is not None and self._refusal is not None:
+            return True
+        return files.next_is_due(self._taken_offset, self.written_offset)
 
     def _segment_step(self, now: float) -> Prepare | Extend | TurnOver | None:
+        files = self.files
         if now < self._segment_at:
             return None
-        file, next_file = self._file, self._next_file
-        room = max(0, file.end - file.position)
-        if next_file is None:
-            return self._prepare(room)
-        lacking = room - (next_file.end - next_file.position)  # what was granted must fit there, too
-        if lacking <= 0:
-            return self._turn_over(now)
-        self._segment_at = now + RETRY_SECONDS
-        return Extend(next_file.number, next_file.end, lacking, self._fills)
-
-    def _prepare(self, room: int) -> Prepare:
-        number = self._next_number
-        self._next_number += 1
-        room_min = SEGMENT_HEADER_BYTES + room
-        room_wanted = room_min + min(self._segment_bytes_max, PREPARED_BYTES_MAX) + self._reserve_bytes
-        return Prepare(
-            number, room_wanted, room_min, self._fills, Manifest(self._log_id, self.segments, self._next_number)
-        )
-
-    def _turn_over(self, now: float) -> TurnOver:
-        assert self._next_file is not None
+        if files.next is None:
+            return files.prepare(self._fills)
+        lacking = files.lacking_bytes()
+        if lacking > 0:
+            self._segment_at = now + RETRY_SECONDS
+            return Extend(files.next.number, files.next.end, lacking, self._fills)
         self._syncs(now)
-        segment = Segment(self._next_file.number, self.written_offset)
-        manifest = Manifest(self._log_id, (*self.segments, segment), self._next_number)
-        return TurnOver(Point(self._file.number, self._file.position), segment, manifest)
+        return files.turn_over(self.written_offset)
 
     def _append(self, *, sync: bool) -> Append:
         """All pending frames as blocks behind the last one."""
-        file, copy = self._file, self._next_file if self._is_turning else None
+        file, copy = self.files.current, self.files.next if self._is_turning else None
         position, copy_at = file.position, None
         blocks = self._pending_blocks()
         count_bytes = len(blocks) * BLOCK_HEADER_BYTES + sum([len(block.payload) for block in blocks])
@@ -464,22 +444,10 @@ class Log:
         self._pending_blocks()
         start = self._kept_offset
         blocks = blocks_of(start, [*self._syncing_kept, *self._kept])
-        segment = Segment(self._next_number, start)
-        self._next_number += 1
-        stays = tuple(old for old in self.segments if old.start < start)
-        replaced = (*self.segments[len(stays) :], *self._doubtful)
-        manifest = Manifest(self._log_id, (*stays, segment), self._next_number)
+        segment, manifest, replaced, unused = self.files.switch(start)
         room_wanted = max(_SLACK_BYTES, self._reserve_bytes)
         durable = min(self.durable_offset, start)
-        return Switch(segment, durable, blocks, _SLACK_BYTES, room_wanted, manifest, replaced, self._take_unused())
-
-    def _take_unused(self) -> tuple[int, ...]:
-        """Segments that were prepared and will not be needed."""
-        unused = [] if self._next_file is None else [self._next_file.number]
-        if self._retiring is not None and self._retiring.end is None:
-            unused.append(self._retiring.number)
-        self._next_file = self._retiring = None
-        return tuple(unused)
+        return Switch(segment, durable, blocks, _SLACK_BYTES, room_wanted, manifest, replaced, unused)
 
     # -- results in ------------------------------------------------------------------------------
 
@@ -505,6 +473,8 @@ class Log:
                 self._prepared(step, done, now)
             case TurnOver() as step:
                 self._turned_over(step, done, now)
+            case Rebase() as step:
+                self._rebased(step, done)
             case Switch() as step:
                 self._switched(step, done, now)
             case Close() as step:
@@ -552,13 +522,14 @@ class Log:
             self._retry_at = now + RETRY_SECONDS
         self.failure = self.last_error = text
         self._granted = -1
+        self._call_off(text)
 
     def _extend_done(self, step: Extend, done: Done, now: float) -> None:
         if done.error is None:
-            if step.number == self._file.number:
-                self._extended(self._file, done.end, step.count)
-            elif self._next_file is not None:
-                self._next_file.end = done.end
+            if step.number == self.files.current.number:
+                self._extended(self.files.current, done.end, step.count)
+            elif self.files.next is not None:
+                self.files.next.end = done.end
                 self._segment_at = _EVER
             return
         if self.last_error != _text(done.error):
@@ -569,33 +540,24 @@ class Log:
 
     def _prepared(self, step: Prepare, done: Done, now: float) -> None:
         if done.error is None:
-            self._next_file = OpenFile(step.number, SEGMENT_HEADER_BYTES, done.end)
+            self.files.prepared(step, done)
         else:
             self._put_off(done, now)
 
     def _put_off(self, done: Done, now: float) -> None:
         """The next segment could not be made or take over; nothing depends on that."""
         self._segment_at = now + RETRY_SECONDS
+        self._call_off(_text(done.error))
         if self.last_error != _text(done.error):
             self._report("warning", f"a new log segment cannot be made, the old one grows on: {_text(done.error)}")
         self.last_error = _text(done.error)
 
     def _turned_over(self, step: TurnOver, done: Done, now: float) -> None:
-        assert self._next_file is not None
-        file, self._next_file = self._next_file, None
         if done.stage != "sync":
             self._covered(step.segment.start)
-        if done.error is None:
-            self.segments = step.manifest.segments
-            self._older_bytes += step.old.position
-            self._file = file
-            self._retiring = Retire(step.old.number, step.old.position)
-        elif done.stage == "commit":
-            self._doubtful.append(step.segment)
-            self._failed(done, now)
-        else:
-            self._retiring = Retire(file.number, None)
-            if done.stage == "sync":
+        self.files.turned_over(step, done)
+        if done.error is not None:
+            if done.stage in ("sync", "commit"):
                 self._failed(done, now)
             else:
                 self._put_off(done, now)
@@ -603,11 +565,7 @@ class Log:
     def _switched(self, step: Switch, done: Done, now: float) -> None:
         if self._failed(done, now):
             return
-        if len(step.manifest.segments) > len(self.segments):
-            self._older_bytes += self._file.end
-        self.segments = step.manifest.segments
-        self._file = OpenFile(step.segment.number, done.position, done.end)
-        self._doubtful.clear()
+        self.files.switched(step, done)
         self.written_offset = self.durable_offset = self._taken_offset
         self._marked = False
         self._quiet_at = now
@@ -615,12 +573,33 @@ class Log:
             self.failure = None
             self._report("notice", f"the log is written again, to {step.segment.name}; nothing was lost")
 
+    # -- compaction ------------------------------------------------------------------------------
+
+    def rotate(self) -> None:
+        """Have everything that was appended so far end up in closed segments, soon."""
+        self._segment_at = _EVER
+        self.files.rotate(self.offset)
+
+    def rebase(self, base: Base) -> None:
+        """Have `base` stand for everything before its offset, soon."""
+        self.files.rebase(base)
+
+    def _rebased(self, step: Rebase, done: Done) -> None:
+        failure = None if done.error is None else _text(done.error)
+        self.files.rebased(step, done, failure)
+        self.last_error = failure or self.last_error
+
+    def _call_off(self, text: str) -> None:
+        """What compaction asked for and has not begun will not be done."""
+        self.files.call_off(text, isinstance(self._beside, Rebase))
+
     # -- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Take no more frames; the steps that follow end with a Close, after which `closed` is true."""
         self._closing = True
         self._granted = -1
+        self._call_off("the server is shutting down")
         self._retry_at = _EVER
 
     def _close_done(self, step: Close, done: Done, now: float) -> None:
@@ -655,15 +634,24 @@ class Log:
         return self.offset - self._kept_offset
 
     @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, in order; the last one is written."""
+        return self.files.segments
+
+    @property
+    def base(self) -> Base | None:
+        """What stands for the beginning of the log, if it was ever compacted."""
+        return self.files.base
+
+    @property
     def disk_bytes(self) -> int:
         """Bytes that the files of the log take, reserved room included."""
-        next_bytes = 0 if self._next_file is None else self._next_file.end
-        return self._older_bytes + self._file.end + next_bytes
+        return self.files.disk_bytes
 
     @property
     def room_bytes(self) -> int:
         """Bytes reserved in the current segment and not used yet."""
-        return max(0, self._file.end - self._file.position)
+        return max(0, self.files.current.end - self.files.current.position)
 
 
 def _text(error: OSError | None) -> str:

@@ -8,25 +8,31 @@ member         content
 =============  ===============================================================================================
 format         1
 log_id         32 hex digits; also in every segment, and the key of every block's check
-base           null: the log is complete from offset 0 (a compacted base will be named here)
+base           null: the log is complete from offset 0; else what stands for its beginning,
+               ``{"number": n, "offset": o, "time_ms": t, "size": s}``
 segments       the segments in order, each ``{"number": n, "start": offset}``
 next_number    above every segment number handed out so far
 =============  ===============================================================================================
 
-Rules: numbers and starts rise; without a base the first start is 0; every number is below `next_number`.
+A *base* (`amemdb.persistence.base`) is a file that holds the state at an offset, made by compaction. `time_ms` is the
+time of the last frame before that offset, `size` the bytes of the file.
+
+Rules: numbers and starts of segments rise; the first start is the base's offset, or 0 without one; every number is
+below `next_number`, the base's as well, and no segment has it.
 
 Crash story. A new manifest is written to ``log.manifest.tmp`` and synced (`prepare`), then renamed over the old one
 and the folder is synced (`commit`). Until the rename the old one counts; afterwards a crash may show either, so
 until `commit` has returned nothing may rely on the new one, and no file that either of them names may be removed. A
-segment's file is on disk before a manifest names it. A segment file that the manifest does not name is left over
-from a switch that did not happen (number at least `next_number`), was replaced or prepared and had not taken over
-(number below it); no reply ever depended on it alone.
+file is on disk before a manifest names it. A base that the manifest does not name is of no use. A segment file that
+the manifest does not name is left over from a switch that did not happen (number at least `next_number`), was replaced
+or prepared and had not taken over (number below it); no reply ever depended on it alone.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 from zlib import crc32
@@ -41,7 +47,7 @@ LOCK_NAME = "log.lock"
 
 _FORMAT = 1
 _BYTES_MAX = 64 * 1024 * 1024
-_PREFIX, _SUFFIX = "log-", ".segment"
+_PREFIX, _SEGMENT, _BASE = "log-", ".segment", ".base"
 _DIGITS = 10
 
 
@@ -59,23 +65,59 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class Base:
+    """A file that stands for the log up to `offset`, where the time was `time_ms`; its file has `size` bytes."""
+
+    number: int
+    offset: int
+    time_ms: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return base_name(self.number)
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The files of one log."""
 
     log_id: bytes
     segments: tuple[Segment, ...]
     next_number: int
+    base: Base | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all its files."""
+        names = [segment.name for segment in self.segments]
+        return names if self.base is None else [self.base.name, *names]
 
 
 def segment_name(number: int) -> str:
     """The file name of segment `number`."""
-    return f"{_PREFIX}{number:0{_DIGITS}d}{_SUFFIX}"
+    return f"{_PREFIX}{number:0{_DIGITS}d}{_SEGMENT}"
+
+
+def base_name(number: int) -> str:
+    """The file name of base `number`."""
+    return f"{_PREFIX}{number:0{_DIGITS}d}{_BASE}"
 
 
 def segment_number(name: str) -> int | None:
     """The number in a segment's file name, or None if `name` is another kind of file."""
-    digits = name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
-    if digits.isascii() and digits.isdigit() and segment_name(int(digits)) == name:
+    return _number_in(name, _SEGMENT, segment_name)
+
+
+def base_number(name: str) -> int | None:
+    """The number in a base's file name, or None if `name` is another kind of file."""
+    return _number_in(name, _BASE, base_name)
+
+
+def _number_in(name: str, suffix: str, name_of: Callable[[int], str]) -> int | None:
+    digits = name.removeprefix(_PREFIX).removesuffix(suffix)
+    if digits.isascii() and digits.isdigit() and name_of(int(digits)) == name:
         return int(digits)
     return None
 
@@ -93,7 +135,8 @@ def read(disk: Disk) -> Manifest | None:
         return parse(data)
     except ValueError as error:
         raise StorageError(
-            f"{disk.path(NAME)} cannot be used: {error}. Nothing was changed; restore it from a copy of this folder."
+            f"{disk.path(NAME)} cannot be used: {error}. Nothing was changed; 'amemdb check' may put it together "
+            f"again, else restore a backup."
         ) from None
 
 
@@ -118,7 +161,7 @@ def pack(manifest: Manifest) -> bytes:
     body = {
         "format": _FORMAT,
         "log_id": manifest.log_id.hex(),
-        "base": None,
+        "base": None if manifest.base is None else asdict(manifest.base),
         "segments": [{"number": segment.number, "start": segment.start} for segment in manifest.segments],
         "next_number": manifest.next_number,
     }
@@ -135,28 +178,35 @@ def parse(data: bytes) -> Manifest:
     body = json.loads(line)
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise ValueError(f"its format is not {_FORMAT}, the one this server knows")
-    if body.get("base") is not None:
-        raise ValueError("it names a base, which this server does not know")
     segments = tuple(
         Segment(_natural(entry, "number"), _natural(entry, "start")) for entry in _list(body.get("segments"))
     )
     log_id = bytes.fromhex(str(body.get("log_id")))
-    manifest = Manifest(log_id, segments, _natural(body, "next_number"))
+    manifest = Manifest(log_id, segments, _natural(body, "next_number"), _base(body.get("base")))
     _require_order(manifest)
     return manifest
 
 
 def _require_order(manifest: Manifest) -> None:
-    segments = manifest.segments
+    segments, base = manifest.segments, manifest.base
     if len(manifest.log_id) != LOG_ID_BYTES:
         raise ValueError("its log id has the wrong length")
-    if not segments or segments[0].start != 0:
-        raise ValueError("its segments do not begin at offset 0")
+    start = 0 if base is None else base.offset
+    if not segments or segments[0].start != start:
+        raise ValueError(f"its segments do not begin at offset {start}")
     for before, after in pairwise(segments):
         if before.number >= after.number or before.start >= after.start:
             raise ValueError("its segments are not in order")
     if segments[-1].number >= manifest.next_number:
         raise ValueError("its next number is already in use")
+    if base is not None and (base.number >= manifest.next_number or base.number in {one.number for one in segments}):
+        raise ValueError("the number of its base is not one of its own")
+
+
+def _base(entry: Any) -> Base | None:
+    if entry is None:
+        return None
+    return Base(*[_natural(entry, member) for member in ("number", "offset", "time_ms", "size")])
 
 
 def _list(value: Any) -> list[Any]:

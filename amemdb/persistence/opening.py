@@ -12,22 +12,25 @@ What may be left over, and what becomes of it:
 * One of a number from `next_number` on, without blocks: the switch to it did not happen. Removed.
 * Such a one with blocks: no reply depended on it (see `manifest`), but a folder put together from two copies would
   look the same. Set aside under another name and reported, never removed.
-* Segments without any manifest: a new log whose creation was cut short, if none of them has blocks; else the
-  manifest was lost and the folder is refused.
+* A base that the manifest does not name: it was being made, or has been replaced. Removed.
+* Segments without any manifest: a new log whose creation was cut short, if none of them has blocks and there is no
+  base; else the manifest was lost and the folder is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from amemdb.errors import StorageError
 from amemdb.persistence import manifest as manifests
-from amemdb.persistence.disk import Disk
+from amemdb.persistence.codec import BLOCK_HEADER_BYTES, SEGMENT_HEADER_BYTES, parse_block_header
+from amemdb.persistence.disk import Disk, File
 from amemdb.persistence.log import Report
-from amemdb.persistence.manifest import Manifest, Segment, segment_number
+from amemdb.persistence.manifest import Manifest, Segment, base_number, segment_number
 from amemdb.persistence.place import Place
 from amemdb.persistence.recovery import RecoveryReport
-from amemdb.persistence.scan import is_without_blocks
+from amemdb.persistence.scan import Window, is_without_blocks
 from amemdb.persistence.steps import Done, Switch
 from amemdb.persistence.writer import LogWriter, reserve
 
@@ -38,10 +41,10 @@ def read(disk: Disk) -> Manifest | None:
         manifest = manifests.read(disk)
         if manifest is None:
             for name in disk.names():
-                if segment_number(name) is not None and not _without_blocks(disk, name):
+                if _holds_data(disk, name):
                     raise StorageError(
                         f"{disk.path(name)} holds data, but {disk.path(manifests.NAME)} is missing. Nothing was "
-                        f"changed; restore it from a copy of this folder."
+                        f"changed; 'amemdb check' may put it together again, else restore a backup."
                     )
         return manifest
     except OSError as error:
@@ -99,7 +102,7 @@ def _replace(
     """A new segment in place of one that has lost its header, and of those behind it."""
     segment = Segment(manifest.next_number, recovery.offset)
     stays = manifest.segments[: recovery.index]
-    renewed = Manifest(manifest.log_id, (*stays, segment), manifest.next_number + 1)
+    renewed = replace(manifest, segments=(*stays, segment), next_number=manifest.next_number + 1)
     writer = LogWriter(disk, manifest.log_id, timer_ns)
     replaced = manifest.segments[recovery.index :]
     step = Switch(segment, recovery.offset, (), 0, reserve_bytes, renewed, replaced)
@@ -119,6 +122,7 @@ def _switched(writer: LogWriter, step: Switch, older_bytes: int) -> tuple[Place,
         end=done.end,
         older_bytes=older_bytes,
         marked=False,
+        base=step.manifest.base,
     )
     return place, writer
 
@@ -126,7 +130,7 @@ def _switched(writer: LogWriter, step: Switch, older_bytes: int) -> tuple[Place,
 def _shorten(disk: Disk, manifest: Manifest, recovery: RecoveryReport) -> Manifest:
     """Take the segments behind a cut out of the log. They go only when the manifest without them is on disk."""
     gone = manifest.segments[recovery.index + 1 :]
-    shorter = Manifest(manifest.log_id, manifest.segments[: recovery.index + 1], manifest.next_number)
+    shorter = replace(manifest, segments=manifest.segments[: recovery.index + 1])
     manifests.prepare(disk, shorter)
     manifests.commit(disk)
     for segment in gone:
@@ -157,6 +161,7 @@ def _go_on(
         end = position
     # What was read may so far be in the page cache only: blocks, a cut, even the manifest, if the last process
     # was killed between renaming it and syncing the folder. All must be on disk before anything is built on it.
+    _write_again(file, manifest.log_id, segment.number, recovery)
     file.sync()
     disk.sync_folder()
     place = Place(
@@ -168,8 +173,25 @@ def _go_on(
         end=end,
         older_bytes=recovery.bytes - position,
         marked=recovery.closed,
+        base=manifest.base,
     )
     return place, LogWriter(disk, manifest.log_id, timer_ns, segment.number, file)
+
+
+def _write_again(file: File, log_id: bytes, number: int, recovery: RecoveryReport) -> None:
+    """Write what no header says was durable once more, as it is, so that a sync covers it: blocks and closing headers.
+
+    When a sync fails, the system takes what it could not write for written. It is read back from the page cache for
+    as long as that lasts, by the next process as well, and a later sync that goes well says nothing about it.
+    """
+    window, position = Window(file), SEGMENT_HEADER_BYTES
+    while position < recovery.position:
+        header = parse_block_header(window.view(position, BLOCK_HEADER_BYTES), log_id, number, position)
+        assert header is not None, "recovery has read it"
+        size = BLOCK_HEADER_BYTES + header.length
+        if header.offset >= recovery.durable_offset:
+            file.write_at(position, bytes(window.view(position, size)))
+        position += size
 
 
 def _clear_leftovers(disk: Disk, manifest: Manifest, report: Report) -> None:
@@ -179,6 +201,10 @@ def _clear_leftovers(disk: Disk, manifest: Manifest, report: Report) -> None:
         number = segment_number(name)
         if name == manifests.TEMPORARY_NAME:
             disk.remove(name)
+        elif base_number(name) is not None:
+            if name not in manifest.names:
+                disk.remove(name)
+                report("notice", f"removed {disk.path(name)}, a base that was not finished or has been replaced")
         elif number is not None and number not in named:
             if number < manifest.next_number or _without_blocks(disk, name):
                 disk.remove(name)
@@ -189,6 +215,11 @@ def _clear_leftovers(disk: Disk, manifest: Manifest, report: Report) -> None:
                 )
                 disk.rename(name, aside)
                 report("warning", f"{disk.path(name)} is no part of the log; it was set aside as {aside}")
+
+
+def _holds_data(disk: Disk, name: str) -> bool:
+    """Whether that file is of a log which has, or had, a manifest."""
+    return base_number(name) is not None or (segment_number(name) is not None and not _without_blocks(disk, name))
 
 
 def _without_blocks(disk: Disk, name: str) -> bool:

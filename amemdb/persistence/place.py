@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from amemdb.persistence.manifest import Segment
+from amemdb.persistence.manifest import Base, Segment
 from amemdb.persistence.steps import Step
 
 
@@ -32,7 +32,8 @@ class Spot(Protocol):
 class Place:
     """Where an opened log goes on: its files, and the end of blocks and of room in the last of them.
 
-    `older_bytes` is the size of the others together, `marked` whether a closing header is the last thing written.
+    `older_bytes` is the size of the others together, the base included, and `marked` whether a closing header is the
+    last thing written.
     """
 
     log_id: bytes
@@ -43,6 +44,7 @@ class Place:
     end: int
     older_bytes: int
     marked: bool
+    base: Base | None = None
 
 
 @dataclass(slots=True)

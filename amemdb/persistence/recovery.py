@@ -1,18 +1,23 @@
 """Reading a log: every change handed to `apply`, in order, or the reason why not. Changes nothing on disk.
 
-The rules are those of `amemdb.persistence.codec`; numbers in comments are theirs. Memory is bounded by the largest
-block, not by the log. Nothing happens by time in here: what has expired is applied like everything else, and goes
-when the server's clock says so.
+The base comes first if there is one (`amemdb.persistence.base`), then the segments, by the rules of
+`amemdb.persistence.codec`; numbers in comments are theirs. Memory is bounded by the largest block, not by the log.
+Nothing happens by time in here: what has expired is applied like everything else, and goes when the server's clock
+says so.
+
+Closed segments, which compaction reads, were synced before the next one took over: there is no torn tail in them, and
+any damage is corruption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
 from amemdb.errors import CorruptLogError, StorageError
+from amemdb.persistence.base import read_base
 from amemdb.persistence.codec import (
     BLOCK_HEADER_BYTES,
     FORMAT_VERSION,
@@ -27,7 +32,7 @@ from amemdb.persistence.codec import (
     parse_segment_header,
 )
 from amemdb.persistence.disk import Disk, File
-from amemdb.persistence.manifest import Manifest, Segment
+from amemdb.persistence.manifest import Base, Manifest, Segment
 from amemdb.persistence.scan import Window, durable_behind, nonzero_end
 from amemdb.stores.records import Record
 
@@ -52,7 +57,9 @@ class RecoveryReport:
     """What was read. `offset` is where the log ends, `position` where in segment number `index` of the manifest.
 
     `position` 0 means that this segment has lost its header. `durable_offset` is the highest that a header recorded.
-    `closed` is true when a closing header covers everything. `duration_s` is left to the caller.
+    `records` and `bytes` are those of the base and the segments together, `base_records` and `base_bytes` the
+    base's alone; `frames` and `blocks` are the segments'. `closed` is true when a closing header covers everything.
+    `duration_s` is left to the caller.
     """
 
     offset: int = 0
@@ -61,6 +68,8 @@ class RecoveryReport:
     records: int = 0
     blocks: int = 0
     bytes: int = 0
+    base_records: int = 0
+    base_bytes: int = 0
     durable_offset: int = 0
     index: int = 0
     position: int = 0
@@ -74,69 +83,95 @@ def recover(
 ) -> RecoveryReport:
     """Apply every record of the log of `manifest`, in order.
 
-    Raises `CorruptLogError` for damage below what was known durable (6) and for content that cannot be read (2, 7),
-    `StorageError` when the disk does not give its bytes. An exception of `apply` is a bug and passes, with a note of
-    where it happened.
+    Raises `CorruptLogError` for damage below what was known durable (6), for content that cannot be read (2, 7), and
+    for any damage to a base; `StorageError` when the disk does not give its bytes. An exception of `apply` is a bug
+    and passes, with a note of where it happened.
     """
-    return _Replay(disk, manifest, apply, on_progress).run()
+    replay = Replay(disk, manifest, apply)
+    progress_at = 0
+    for read_bytes in replay.blocks():
+        if on_progress is not None and read_bytes >= progress_at:
+            progress_at = read_bytes + _PROGRESS_BYTES
+            on_progress(read_bytes, replay.total_bytes)
+    if on_progress is not None:
+        on_progress(replay.total_bytes, replay.total_bytes)
+    return replay.report
 
 
-class _Replay:
-    def __init__(
-        self, disk: Disk, manifest: Manifest, apply: Callable[[Record], None], on_progress: Progress | None
-    ) -> None:
+class Replay:
+    """One reading of a log, block after block. With `end`, of closed segments that count up to that offset."""
+
+    def __init__(self, disk: Disk, manifest: Manifest, apply: Callable[[Record], None], end: int | None = None) -> None:
+        self.report = RecoveryReport()
+        self.total_bytes = 0
+        """Size of all files, known after the first block."""
         self._disk = disk
         self._manifest = manifest
         self._apply = apply
-        self._on_progress = on_progress
+        self._end = end
         self._reader = FrameReader()
-        self._report = RecoveryReport()
         self._bytes_before = 0
-        self._bytes_total = 0
-        self._progress_at = 0
 
-    def run(self) -> RecoveryReport:
-        name = ""
+    def blocks(self) -> Generator[int, None, None]:
+        """Read and apply everything; yields after each block how many bytes of the files are behind it."""
+        base, name = self._manifest.base, ""
         try:
             self._measure()
+            if base is not None:
+                name = base.name
+                yield from self._base(base)
+                self._bytes_before += base.size
             for index, segment in enumerate(self._manifest.segments):
                 name = segment.name
-                self._report.index = index
+                self.report.index = index
                 file = self._disk.open(name)
                 try:
-                    self._segment(segment, file)
-                    if self._report.cut is not None:
+                    yield from self._segment(segment, file)
+                    if self.report.cut is not None:
                         break
                     self._bytes_before += file.size()
                 finally:
                     file.close()
         except OSError as error:
             raise StorageError(f"{self._disk.path(name)} cannot be read: {error.strerror}") from error
-        if self._on_progress is not None:
-            self._on_progress(self._bytes_total, self._bytes_total)
-        return self._report
 
     def _measure(self) -> None:
         """All files are there (2), and how large they are."""
         names = set(self._disk.names())
-        for segment in self._manifest.segments:
-            if segment.name not in names:
-                raise self._corrupt(segment, 0, "the file is missing")
-            file = self._disk.open(segment.name)
+        for name in self._manifest.names:
+            if name not in names:
+                raise CorruptLogError(self._disk.path(name), 0, "the file is missing")
+            file = self._disk.open(name)
             try:
-                self._bytes_total += file.size()
+                self.total_bytes += file.size()
             finally:
                 file.close()
 
+    def _base(self, base: Base) -> Iterator[int]:
+        report, apply = self.report, self._apply
+        report.offset = report.durable_offset = base.offset
+        report.last_time_ms = base.time_ms
+        for block in read_base(self._disk, self._manifest.log_id, base):
+            try:
+                for record in block.records:
+                    apply(record)
+            except BaseException as bug:  # passes on; only the place is added
+                bug.add_note(f"while applying the block at byte {block.position} of {self._disk.path(base.name)}")
+                raise
+            report.base_records += len(block.records)
+            yield block.end
+        report.records = report.base_records
+        report.bytes = report.base_bytes = base.size
+
     # -- one segment -----------------------------------------------------------------------------
 
-    def _segment(self, segment: Segment, file: File) -> None:
-        report = self._report
+    def _segment(self, segment: Segment, file: File) -> Iterator[int]:
+        report = self.report
         report.position = 0
         window = Window(file)
         if not self._header(segment, file, window):
             return
-        end = self._start_of_next()
+        end = self._stops_at()
         position = report.position = SEGMENT_HEADER_BYTES
         log_id, number = self._manifest.log_id, segment.number
         while report.offset != end:
@@ -154,12 +189,13 @@ class _Replay:
             self._block(segment, position, header, payload)
             position += BLOCK_HEADER_BYTES + header.length
             report.position = position
+            yield self._bytes_before + position
         report.bytes += report.position
 
-    def _start_of_next(self) -> int | None:
-        """The offset at which the segment being read stops counting, or None in the last one (1)."""
-        later = self._manifest.segments[self._report.index + 1 :]
-        return later[0].start if later else None
+    def _stops_at(self) -> int | None:
+        """The offset at which the segment being read stops counting, or None in one that is open (1)."""
+        later = self._manifest.segments[self.report.index + 1 :]
+        return later[0].start if later else self._end
 
     def _header(self, segment: Segment, file: File, window: Window) -> bool:
         """Whether the segment's header is there (2); without it the segment may still be a torn tail."""
@@ -175,19 +211,19 @@ class _Replay:
             return False
         if header[:3] != (self._manifest.log_id, segment.number, segment.start):
             raise self._corrupt(segment, 0, "the file belongs to another log or to another place in it")
-        self._report.durable_offset = max(self._report.durable_offset, header.durable)
+        self.report.durable_offset = max(self.report.durable_offset, header.durable)
         return True
 
     def _why_not_whole(self, header: BlockHeader, payload: memoryview, segment: Segment, position: int) -> str | None:
         if header.version != FORMAT_VERSION:
             raise self._corrupt(segment, position + 4, f"a block has format version {header.version}")
-        if header.offset != self._report.offset:
-            return f"a block of offset {header.offset} stands where offset {self._report.offset} should be"
+        if header.offset != self.report.offset:
+            return f"a block of offset {header.offset} stands where offset {self.report.offset} should be"
         if len(payload) < header.length:
             return f"the file ends inside a block of {header.length} bytes"
         if crc32(payload) != header.crc:
             return f"the checksum of a block of {header.length} bytes is wrong"
-        end = self._start_of_next()
+        end = self._stops_at()
         if end is not None and header.offset + header.length > end:
             raise self._corrupt(segment, position, "a block reaches into the next file")
         return None
@@ -195,7 +231,7 @@ class _Replay:
     # -- one block -------------------------------------------------------------------------------
 
     def _block(self, segment: Segment, position: int, header: BlockHeader, payload: memoryview) -> None:
-        report = self._report
+        report = self.report
         report.blocks += 1
         report.offset += header.length
         report.durable_offset = max(report.durable_offset, header.durable)
@@ -208,15 +244,12 @@ class _Replay:
         except BaseException as bug:  # passes on; only the place is added
             bug.add_note(f"while applying the block at byte {position} of {self._disk.path(segment.name)}")
             raise
-        if self._on_progress is not None and self._bytes_before + position >= self._progress_at:
-            self._progress_at = self._bytes_before + position + _PROGRESS_BYTES
-            self._on_progress(self._bytes_before + position, self._bytes_total)
 
     def _frames(self, frames: list[tuple[Any, ...]], payload: memoryview) -> None:
         """Apply the frames of one block (7). Nearly all have one record, and a load is made of millions of them."""
         if not frames:
             return
-        report, apply, known = self._report, self._apply, KNOWN_KINDS
+        report, apply, known = self.report, self._apply, KNOWN_KINDS
         records = 0
         for frame in frames:
             if type(frame) is tuple and len(frame) == 2:
@@ -239,8 +272,10 @@ class _Replay:
 
     def _damage(self, file: File, position: int, reason: str) -> None:
         """Something that is no whole block: a torn tail, or corruption (5, 6)."""
-        report, segments = self._report, self._manifest.segments
+        report, segments = self.report, self._manifest.segments
         segment = segments[report.index]
+        if self._end is not None:
+            raise self._corrupt(segment, position, reason)
         durable = durable_behind(self._disk, self._manifest, report.index, position, report.offset)
         if durable > report.offset:
             raise self._corrupt(

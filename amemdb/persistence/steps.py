@@ -135,6 +135,17 @@ class Retire:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebase:
+    """Put `manifest` in force, whose base is new, then remove the files `replaced`, which it stands for.
+
+    `replaced` may name files that are gone already.
+    """
+
+    manifest: Manifest
+    replaced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Switch:
     """Make a new segment the only one that is written: header, room, blocks, sync, manifest, in this order.
 
@@ -165,10 +176,10 @@ class Close:
     unused: int | None = None
 
 
-Step = Append | Sync | Mark | Extend | Prepare | TurnOver | Retire | Switch | Close
-Beside = Sync | Extend | Prepare | TurnOver | Retire
+Step = Append | Sync | Mark | Extend | Prepare | TurnOver | Retire | Rebase | Switch | Close
+Beside = Sync | Extend | Prepare | TurnOver | Retire | Rebase
 """Those beside which an Append may run: they leave alone what it writes."""
-ELSEWHERE = (Prepare, Retire)
+ELSEWHERE = (Prepare, Retire, Rebase)
 """Those of them that are at a file which nobody writes."""
 
 Stage = Literal["", "write", "sync", "prepare", "commit", "finish"]
@@ -179,9 +190,10 @@ class Done:
     """How a step went.
 
     `error` is None on success; otherwise `stage` says what failed: a `write` or `sync` of the current segment, or
-    making a new one, before (`prepare`) or after (`commit`) the moment from which the new manifest may be in force,
-    or what a Close does once the data is safe (`finish`). `position` and `end` are where the blocks and the room of
-    a new segment end (Switch), `end` alone also of a Prepare and an Extend.
+    making a new file or manifest, before (`prepare`) or after (`commit`) the moment from which the new manifest may be
+    in force, or what a Close does once the data is safe (`finish`). `position` and `end` are where the blocks and the
+    room of a new segment end (Switch), `end` alone also of a Prepare and an Extend; of a Rebase, `end` is what the
+    files took that were removed.
     """
 
     step: Step

@@ -34,6 +34,7 @@ from amemdb.persistence.steps import (
     Mark,
     Point,
     Prepare,
+    Rebase,
     Retire,
     Stage,
     Step,
@@ -88,7 +89,7 @@ class LogWriter:
     ) -> None:
         self.sync_times = SyncTimes()
         self._disk = disk
-        self._log_id = log_id
+        self.log_id = log_id
         self._timer_ns = timer_ns
         self._in_doubt: list[str] = []
         self._stage: Stage = ""
@@ -101,8 +102,8 @@ class LogWriter:
         """`file` is that of segment `number`."""
         tail = None
         if self._native and type(file) is FolderFile:
-            tail = Tail(file.descriptor, self._log_id, number)
-        self._open[number] = OpenSegment(file, BlockHeaders(self._log_id, number), tail)
+            tail = Tail(file.descriptor, self.log_id, number)
+        self._open[number] = OpenSegment(file, BlockHeaders(self.log_id, number), tail)
 
     def stay_plain(self) -> None:
         """Do without the twin, for good."""
@@ -126,7 +127,7 @@ class LogWriter:
         """Do `step`. Whatever the disk refuses is in the result; any other exception is a bug."""
         done = Done(step)
         match step:
-            case Sync() | Extend() | Prepare() | TurnOver() | Retire():
+            case Sync() | Extend() | Prepare() | TurnOver() | Retire() | Rebase():
                 self._run_beside(step, done)
                 return done
         try:
@@ -175,6 +176,8 @@ class LogWriter:
                     self._turn_over(step, done)
                 case Retire():
                     self._retire(step)
+                case Rebase():
+                    self._rebase(step, done)
         except OSError as error:
             done.error = error
         else:
@@ -203,7 +206,7 @@ class LogWriter:
         self._timed_sync(self._open[step.old.number].file)
         done.stage = "prepare"
         self._require_older(step.manifest)
-        file.write_at(0, pack_segment_header(self._log_id, segment.number, segment.start, segment.start))
+        file.write_at(0, pack_segment_header(self.log_id, segment.number, segment.start, segment.start))
         self._timed_sync(file)
         manifests.prepare(self._disk, step.manifest)
         done.stage = "commit"
@@ -217,6 +220,20 @@ class LogWriter:
             with contextlib.suppress(OSError):
                 self._open[step.number].file.truncate(step.end)
         self._close_file(step.number)
+
+    def _rebase(self, step: Rebase, done: Done) -> None:
+        """The base is on disk, and nothing else of the new manifest is new."""
+        done.stage = "prepare"
+        self._require_older(step.manifest)
+        manifests.prepare(self._disk, step.manifest)
+        done.stage = "commit"
+        manifests.commit(self._disk)
+        for name in step.replaced:
+            with contextlib.suppress(OSError):
+                file = self._disk.open(name)
+                done.end += file.size()
+                file.close()
+        self._remove(list(step.replaced))
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -253,7 +270,7 @@ class LogWriter:
         name = step.segment.name
         file = self._disk.create(name)
         try:
-            header = pack_segment_header(self._log_id, step.segment.number, step.segment.start, step.durable)
+            header = pack_segment_header(self.log_id, step.segment.number, step.segment.start, step.durable)
             file.write_at(0, header)
             blocks_bytes = sum(block.file_bytes for block in step.blocks)
             done.end = reserve(
@@ -263,7 +280,7 @@ class LogWriter:
                 blocks_bytes + step.room_min,
                 filled=step.filled,
             )
-            headers = BlockHeaders(self._log_id, step.segment.number)
+            headers = BlockHeaders(self.log_id, step.segment.number)
             done.position = _write_blocks(file, headers, SEGMENT_HEADER_BYTES, step.blocks, step.durable)
             self._timed_sync(file)
             self._disk.sync_folder()
@@ -280,10 +297,9 @@ class LogWriter:
 
     def _require_older(self, manifest: Manifest) -> None:
         """A log that has lost one of its files must not be said to be well again: no restart could read it."""
-        if len(manifest.segments) > 1:
-            names = self._disk.names()
-            if any(segment.name not in names for segment in manifest.segments[:-1]):
-                raise OSError(errno.ENOENT, FILE_GONE)
+        older = manifest.names[:-1]
+        if older and not set(older) <= set(self._disk.names()):
+            raise OSError(errno.ENOENT, FILE_GONE)
 
     def _give_up(self, name: str, file: File) -> None:
         """Take back a new segment that did not come into force, unless a manifest on disk may already name it."""

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from amemdb.persistence.disk import FolderDisk
+from amemdb.persistence.manifest import Base
 from amemdb.stores import records
 from amemdb.stores.stores import Stores
 from tests.persistence.simulated import Driven
@@ -31,6 +32,20 @@ FORMAT_1 = [
     (records.KEY_SET, 0, b"large", b"x" * 300, 0),
 ]
 
+FORMAT_1_BASE = [
+    *FORMAT_1[:3],
+    (records.NAMESPACE_CREATED, b"a", 2, b"cosine", T, 1),
+    *FORMAT_1[4:8],
+    (records.KEY_SET, 0, b"k", b"vvv\0\0end", T + 1000),
+    (records.KEY_SET, 0, b"large", b"x" * 300, 0),
+]
+"""What the base holds that was made of `FORMAT_1`."""
+FORMAT_1_TAIL = [
+    (records.KEY_EXPIRY_SET, 0, b"k", 0),
+    (records.TURN_APPENDED, b"s", b"user", b"after the base", T + 101, None, None),
+    (records.NOTE_DELETED, b"s", b"step"),
+]
+
 
 def test_a_log_of_format_1(tmp_path: Path):
     shutil.copytree(GOLDEN / "format-1", tmp_path / "data")
@@ -47,6 +62,30 @@ def test_a_log_of_format_1(tmp_path: Path):
     again = Driven(disk)
     assert again.applied[:-1] == FORMAT_1
     disk.close()
+
+
+def test_a_base_of_format_1(tmp_path: Path):
+    shutil.copytree(GOLDEN / "format-1-base", tmp_path / "data")
+    disk = FolderDisk(str(tmp_path / "data"))
+    loaded = Driven(disk)
+    assert loaded.applied == FORMAT_1_BASE + FORMAT_1_TAIL
+    report = loaded.report
+    assert (report.base_records, report.base_bytes, report.frames) == (10, 715, 2)
+    assert (report.last_time_ms, report.offset, report.cut) == (T + 101, 835, None)
+    assert loaded.log.base == Base(7, 759, T + 14, 715)
+    loaded.write(1)
+    loaded.close()
+    again = Driven(disk)
+    assert again.applied[:-1] == FORMAT_1_BASE + FORMAT_1_TAIL
+    disk.close()
+
+
+def test_its_base_is_the_log_it_was_made_of():
+    whole, based = Stores(), Stores()
+    whole.apply_all(FORMAT_1 + FORMAT_1_TAIL)
+    based.apply_all(FORMAT_1_BASE + FORMAT_1_TAIL)
+    assert whole.digest(0) == based.digest(0)
+    assert based.keys.expire_at_ms(0, b"k") == 0
 
 
 def test_its_records_still_apply():

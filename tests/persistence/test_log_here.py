@@ -228,7 +228,7 @@ def test_a_unit_of_several_frames_is_never_divided():
     units = [b"".join(frame(10 * unit + index, 60_000) for index in range(3)) for unit in range(4)]
     for unit in units:
         assert driven.log.refuse_write(len(unit)) is None
-        driven.log.append(unit, 3)
+        driven.log.append(unit)
     driven.begin()
     assert isinstance(driven.step, Append)
     assert [block.payload for block in driven.step.blocks] == units

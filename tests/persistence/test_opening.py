@@ -8,14 +8,24 @@ from zlib import crc32
 
 import pytest
 
-from amemdb.errors import StorageError
+from amemdb.errors import CorruptLogError, StorageError
 from amemdb.persistence import manifest as manifests
-from amemdb.persistence.codec import SEGMENT_HEADER_BYTES, pack_segment_header
-from amemdb.persistence.manifest import Manifest, Segment, pack, parse, segment_name, segment_number
+from amemdb.persistence.codec import BLOCK_HEADER_BYTES, SEGMENT_HEADER_BYTES, pack_segment_header
+from amemdb.persistence.manifest import (
+    Base,
+    Manifest,
+    Segment,
+    base_name,
+    base_number,
+    pack,
+    parse,
+    segment_name,
+    segment_number,
+)
 from amemdb.persistence.steps import TurnOver
-from tests.persistence.simulated import Driven, SimulatedDisk, Stopped
-
-LOG_ID = b"0123456789abcdef"
+from amemdb.stores.records import KEY_SET
+from tests.persistence.made import LOG_ID, content, make_base, make_log, put_manifest
+from tests.persistence.simulated import Driven, SimulatedDisk, Stopped, frame
 
 
 def stopped_log(*numbers: int) -> SimulatedDisk:
@@ -208,12 +218,154 @@ def test_starting_and_stopping_does_not_grow_an_idle_log():
     assert len(disk.file(segment_name(1))) <= sizes[0] + 40
 
 
+# -- a base ----------------------------------------------------------------------------------------
+
+
+def based_log() -> tuple[SimulatedDisk, Manifest]:
+    """A base with frame 0 and a segment behind it with the frames 1 and 2."""
+    disk = SimulatedDisk(Random(1))
+    base = make_base(disk, [(KEY_SET, 0, 0, b"v", 0)], number=4, offset=50)
+    return disk, make_log(disk, [frame(1), frame(2)], base=base, number=5)
+
+
+def test_a_base_comes_before_the_segments_and_stays():
+    disk, manifest = based_log()
+    base = manifest.base
+    assert base is not None
+    driven = Driven(disk)
+    assert driven.numbers == [0, 1, 2]
+    assert driven.told == []
+    assert driven.log.base == base
+    report = driven.report
+    assert (report.records, report.frames, report.base_records, report.base_bytes) == (3, 2, 1, base.size)
+    assert report.offset == 50 + len(frame(1)) + len(frame(2)) == driven.log.offset
+    assert driven.log.disk_bytes >= base.size + report.position
+    assert report.bytes == base.size + report.position
+    driven.write(3)
+    driven.close()
+    assert Driven(disk).numbers == [0, 1, 2, 3]
+    assert manifests.read(disk) == manifest
+
+
+def test_an_idle_base_tells_the_time():
+    disk = SimulatedDisk(Random(1))
+    make_log(disk, [], base=make_base(disk, [], offset=50, time_ms=77), number=5)
+    driven = Driven(disk)
+    assert (driven.numbers, driven.report.last_time_ms, driven.report.offset) == ([], 77, 50)
+    assert driven.log.durable_offset == 50
+
+
+def test_bases_that_the_manifest_does_not_name_are_removed():
+    disk, manifest = based_log()
+    assert manifest.base is not None
+    put(disk, base_name(3), bytes(disk.file(manifest.base.name)))
+    put(disk, base_name(99), b"half a ba")
+    driven = Driven(disk)
+    assert driven.numbers == [0, 1, 2]
+    assert disk.names() == [manifest.base.name, manifest.segments[0].name, manifests.NAME]
+    assert [level for level, text in driven.told if "base" in text] == ["notice"] * 2
+    disk = stopped_log(0)
+    put(disk, base_name(7), b"")
+    assert Driven(disk).numbers == [0]
+    assert disk.names() == [segment_name(1), manifests.NAME]
+
+
+def test_a_base_without_a_manifest_is_refused():
+    disk, manifest = based_log()
+    assert manifest.base is not None
+    disk.remove(manifests.NAME)
+    before = content(disk)
+    with pytest.raises(StorageError, match=r"\.base holds data, but .*log\.manifest is missing"):
+        Driven(disk)
+    disk.remove(manifest.segments[0].name)
+    with pytest.raises(StorageError, match=r"log\.manifest is missing"):
+        Driven(disk)
+    assert bytes(disk.file(manifest.base.name)) == before[manifest.base.name]
+
+
+def test_a_spoilt_base_is_refused_and_nothing_is_changed():
+    disk, manifest = based_log()
+    assert manifest.base is not None
+    put(disk, base_name(99), b"half a ba")
+    whole = bytes(disk.file(manifest.base.name))
+    for data in (b"", whole[:-1], whole[:80] + b"!" + whole[81:], None):
+        if data is None:
+            disk.remove(manifest.base.name)
+        else:
+            disk.file(manifest.base.name)[:] = data
+        before = content(disk)
+        with pytest.raises(CorruptLogError) as refused:
+            Driven(disk)
+        assert refused.value.file.endswith(manifest.base.name)
+        assert content(disk) == before
+
+
+@pytest.mark.parametrize("size", [0, SEGMENT_HEADER_BYTES - 1])
+def test_a_segment_that_lost_its_header_is_replaced_behind_a_base(size: int):
+    disk, manifest = based_log()
+    del disk.file(segment_name(5))[size:]
+    driven = Driven(disk)
+    assert (driven.numbers, driven.log.offset) == ([0], 50)
+    renewed = manifests.read(disk)
+    assert renewed is not None
+    assert renewed.base == manifest.base == driven.log.base
+    assert driven.log.disk_bytes > manifest.base.size
+    driven.write(7)
+    driven.close()
+    assert Driven(disk).numbers == [0, 7]
+
+
+def test_a_tail_behind_a_base_takes_later_segments_with_it():
+    disk = SimulatedDisk(Random(1))
+    base = make_base(disk, [(KEY_SET, 0, 0, b"v", 0)], number=4, offset=50)
+    manifest = make_log(disk, [frame(1), frame(2), frame(3)], [], base=base, number=5)
+    first, second = manifest.segments
+    end = SEGMENT_HEADER_BYTES + BLOCK_HEADER_BYTES + 2 * len(frame(1))
+    del disk.file(first.name)[end + 5 :]
+    disk.file(second.name)[:] = pack_segment_header(LOG_ID, second.number, second.start, 0)
+    driven = Driven(disk)
+    assert driven.numbers == [0, 1, 2]
+    renewed = manifests.read(disk)
+    assert renewed == Manifest(LOG_ID, (first,), manifest.next_number, base)
+    driven.write(9)
+    driven.close()
+    assert Driven(disk).numbers == [0, 1, 2, 9]
+
+
+def test_a_base_that_replaces_segments_can_be_cut_short_anywhere():
+    """As the writer does it: the new manifest, then the old files. Any crash leaves one of the two."""
+    for count in range(40):
+        for end in ("kill", "power_cut"):
+            disk = SimulatedDisk(Random(count))
+            manifest = make_log(disk, [frame(0), frame(1)], [frame(2)])
+            last = manifest.segments[1]
+            disk.stop_in = count
+            try:
+                changes = [(KEY_SET, 0, number, b"v", 0) for number in range(2)]
+                base = make_base(disk, changes, number=9, offset=last.start)
+                put_manifest(disk, Manifest(LOG_ID, (last,), 60, base))
+                disk.remove(segment_name(1))
+                complete = True
+            except Stopped:
+                complete = False
+            getattr(disk, end)()
+            driven = Driven(disk)
+            assert driven.numbers == [0, 1, 2]
+            assert len([name for name in disk.names() if name.endswith((".segment", ".base"))]) == 2
+        if complete:
+            return
+    raise AssertionError("it is never complete")
+
+
 # -- the manifest itself ---------------------------------------------------------------------------
 
 
 def test_a_manifest_comes_back_as_it_was():
     manifest = Manifest(LOG_ID, (Segment(1, 0), Segment(4, 100)), 7)
     assert parse(pack(manifest)) == manifest
+    with_base = Manifest(LOG_ID, (Segment(4, 100),), 7, Base(2, 100, 1_700_000_000_000, 4096))
+    assert parse(pack(with_base)) == with_base
+    assert with_base.names == ["log-0000000002.base", "log-0000000004.segment"]
 
 
 @pytest.mark.parametrize(
@@ -226,6 +378,10 @@ def test_a_manifest_comes_back_as_it_was():
         Manifest(LOG_ID, (Segment(1, 0),), 1),
         Manifest(b"short", (Segment(1, 0),), 2),
         Manifest(LOG_ID, (Segment(1, 0), Segment(-2, 5)), 3),
+        Manifest(LOG_ID, (Segment(1, 0),), 3, Base(2, 100, 0, 64)),
+        Manifest(LOG_ID, (Segment(1, 100),), 2, Base(2, 100, 0, 64)),
+        Manifest(LOG_ID, (Segment(2, 100),), 3, Base(2, 100, 0, 64)),
+        Manifest(LOG_ID, (Segment(1, 100),), 3, Base(2, 100, -1, 64)),
     ],
 )
 def test_a_manifest_that_makes_no_sense_is_refused(manifest: Manifest):
@@ -256,3 +412,5 @@ def test_a_manifest_of_another_shape_is_refused(body: bytes):
 )
 def test_only_our_own_names_are_segments(name: str, number: int | None):
     assert segment_number(name) == number
+    assert base_number(name) is None
+    assert base_number(name.replace("segment", "base")) == number

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from amemdb.persistence.codec import KNOWN_KINDS
 from amemdb.persistence.parts import only_part, part_of, sum_digests
 from amemdb.stores import records
 from amemdb.stores.records import Record, object_of
@@ -86,9 +87,41 @@ def test_names_spread_over_the_parts():
 
 def test_a_part_is_the_same_everywhere_and_cannot_be_chosen():
     record = (records.KEY_SET, 0, b"k", b"v", 0)
-    assert part_of(record, 1000) == 257
+    assert part_of(record, 1000) == 920
     keyed = {part_of(record, 1000, key=bytes([number])) for number in range(50)}
     assert len(keyed) > 30
+
+
+@pytest.mark.parametrize("key", [b"", b"0123456789abcdef"])
+@pytest.mark.parametrize("count", [1, 2, 7, 64])
+def test_a_record_goes_where_it_is_said_to_belong(key: bytes, count: int):
+    """More names than are remembered, some of them again, some of them long."""
+    random = Random(count)
+    kinds = sorted(KNOWN_KINDS)
+    sample = []
+    for number in range(20_000):
+        kind = random.choice(kinds)
+        name = b"n%d" % random.randrange(number + 1) * random.choice([1, 1, 1, 40])
+        sample.append((kind, random.randrange(16), name) if kind >= records.KEY_SET else (kind, name))
+    for index in {0, 1, count // 2, count - 1} & set(range(count)):
+        taken: list[Record] = []
+        apply = only_part(taken.append, index, count, key)
+        for record in sample:
+            apply(record)
+        assert taken == [record for record in sample if part_of(record, count, key) in (index, None)]
+
+
+def test_a_part_divides_in_two():
+    for number in range(500):
+        record = (records.SUMMARY_DROPPED, b"a%d" % number)
+        assert part_of(record, 6) % 3 == part_of(record, 3)
+
+
+def test_objects_of_one_name_can_be_told_apart():
+    """Or a part that holds them could never be made smaller."""
+    same = [(records.CONVERSATION_DROPPED, b"x"), (records.NAMESPACE_DROPPED, b"x"), (records.EVENTS_CLEARED, b"x")]
+    same += [(records.SUMMARY_DROPPED, b"x"), *((records.KEY_DELETED, db, b"x") for db in range(16))]
+    assert len({part_of(record, 1 << 30) for record in same}) == 20
 
 
 def test_a_flush_belongs_to_every_part():

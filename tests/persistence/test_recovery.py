@@ -20,10 +20,10 @@ from amemdb.persistence.codec import (
 from amemdb.persistence.manifest import segment_name
 from amemdb.persistence.recovery import recover
 from amemdb.stores.records import KEY_SET
+from tests.persistence.made import LOG_ID, content, make_base, make_log
 from tests.persistence.simulated import Driven, SimulatedDisk, frame
 
 FIRST = segment_name(1)
-LOG_ID = b"0123456789abcdef"
 
 
 @dataclass
@@ -65,10 +65,6 @@ def load(disk: SimulatedDisk) -> tuple[list[int], object]:
     assert manifest is not None
     report = recover(disk, manifest, lambda record: numbers.append(record[2]))
     return numbers, report
-
-
-def content(disk: SimulatedDisk) -> dict[str, bytes]:
-    return {name: bytes(disk.file(name)) for name in disk.names()}
 
 
 # -- whole logs ------------------------------------------------------------------------------------
@@ -333,6 +329,66 @@ def test_a_bug_in_applying_is_not_taken_for_damage():
     with pytest.raises(KeyError) as bug:
         recover(disk, manifest, apply)
     assert f"byte {places[1].position} of" in bug.value.__notes__[0]
+
+
+# -- behind a base ---------------------------------------------------------------------------------
+
+
+def based(base_count: int = 3) -> SimulatedDisk:
+    """A base of so many records, and the frames 10 and 11."""
+    disk = SimulatedDisk(Random(1))
+    base = make_base(disk, [(KEY_SET, 0, number, b"v", 0) for number in range(base_count)], offset=500, time_ms=7)
+    make_log(disk, [frame(10), frame(11)], base=base, number=41)
+    return disk
+
+
+def test_a_base_is_read_before_the_segments():
+    disk = based()
+    before = content(disk)
+    numbers, report = load(disk)
+    assert numbers == [0, 1, 2, 10, 11]
+    base_bytes, segment_bytes = (len(disk.file(name)) for name in disk.names()[:2])
+    assert (report.records, report.base_records, report.frames, report.blocks) == (5, 3, 2, 1)
+    assert (report.bytes, report.base_bytes) == (base_bytes + segment_bytes, base_bytes)
+    assert (report.offset, report.durable_offset) == (500 + 2 * len(frame(10)), 500)
+    assert content(disk) == before
+
+
+def test_progress_counts_the_base():
+    disk = based()
+    told: list[tuple[int, int]] = []
+    manifest = opening.read(disk)
+    assert manifest is not None
+    recover(disk, manifest, lambda record: None, lambda done, total: told.append((done, total)))
+    assert {total for _, total in told} == {sum(len(disk.file(name)) for name in manifest.names)}
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1][0] == told[-1][1]
+
+
+def test_a_tail_behind_a_base_is_cut_and_the_base_is_not():
+    disk = based()
+    segment = segment_name(41)
+    whole = bytes(disk.file(segment))
+    for size in range(len(whole)):
+        disk.file(segment)[:] = whole[:size]
+        numbers, report = load(disk)
+        assert numbers == [0, 1, 2]
+        assert (report.offset, report.durable_offset) == (500, 500)
+        assert (report.cut is None) == (size == SEGMENT_HEADER_BYTES)
+
+
+def test_a_bug_in_applying_a_base_is_not_taken_for_damage():
+    disk = based()
+    manifest = opening.read(disk)
+    assert manifest is not None
+
+    def apply(record: tuple) -> None:
+        if record[2] == 1:
+            raise KeyError(record[2])
+
+    with pytest.raises(KeyError) as bug:
+        recover(disk, manifest, apply)
+    assert "byte 64 of simulated/log-0000000040.base" in bug.value.__notes__[0]
 
 
 # -- files -----------------------------------------------------------------------------------------
