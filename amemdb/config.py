@@ -101,6 +101,31 @@ SETTINGS: tuple[Setting, ...] = (
         "What happens at maxmemory: nothing is evicted, writes that add data are refused.",
         changeable=True,
     ),
+    Setting(
+        "auto-aof-rewrite-percentage",
+        Integer(0, 1_000_000),
+        100,
+        "Growth of the log since the last compaction at which the next one begins by itself, of the base; 0 for never.",
+        "percent",
+        changeable=True,
+    ),
+    Setting(
+        "auto-aof-rewrite-min-size",
+        Size(),
+        64 * MIB,
+        "Growth below which no compaction begins by itself.",
+        "bytes",
+        changeable=True,
+    ),
+    Setting(
+        "compaction-memory",
+        Size(MIB),
+        256 * MIB,
+        "Memory that compaction takes for objects at a time; the process adds about 60 MiB, and the largest object "
+        "where that is larger.",
+        "bytes",
+        changeable=True,
+    ),
     Setting("search-threads", Integer(1, 256), 2, "Threads for vector searches that would hold others up."),
     Setting(
         "slowlog-log-slower-than",

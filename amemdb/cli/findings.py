@@ -86,6 +86,10 @@ def _of_log(info: Mapping[str, Any], settings: Mapping[str, str]) -> Iterator[Fi
             "no: a power cut loses what the system has not written yet, often 30 s",
             "CONFIG SET appendfsync everysec, then CONFIG REWRITE",
         )
+    compaction_error = str(info.get("compaction_error") or "")
+    if compaction_error:
+        do = "see to what it says, then BGREWRITEAOF; until it goes well, the log grows"
+        yield Finding("warn", "compaction", f"the last one failed: {compaction_error}", do)
     for code, meaning in DEGRADED.items():
         count = _error_count(info, code)
         if count and not error:

@@ -140,11 +140,23 @@ def _memory(state: dict[str, Any]) -> Table:
             ("resident", size(state.get("used_memory_rss", 0))),
             ("maxmemory", size(int(state.get("maxmemory", 0))) if state.get("maxmemory") else "no limit"),
             ("log", f"{size(state.get('log_offset', 0))} written, {_files(int(state.get('log_segments', 0)))}"),
+            ("compaction", _compaction(state)),
             ("fsync", f"{state.get('log_policy', '?')}, {size(waiting)} not yet on disk"),
             ("writes", readable(f"REFUSED: {refused}") if refused else "taken"),
             ("role", str(state.get("role", "?"))),
         ]
     )
+
+
+def _compaction(state: dict[str, Any]) -> str:
+    if state.get("aof_rewrite_in_progress"):
+        total = max(1, int(state.get("compaction_read_bytes_total", 0)))
+        return f"under way, {100 * int(state.get('compaction_read_bytes', 0)) // total} % read"
+    if state.get("compaction_error"):
+        return "the last one FAILED"
+    if not state.get("aof_rewrites"):
+        return "none since the start"
+    return f"last one took {state.get('aof_last_rewrite_time_sec', 0):,} s, base {size(state.get('aof_base_size', 0))}"
 
 
 def _files(count: int) -> str:

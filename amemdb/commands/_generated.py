@@ -14,6 +14,7 @@ from amemdb.commands import expiry
 from amemdb.commands import introspection
 from amemdb.commands import keys
 from amemdb.commands import memory
+from amemdb.commands import persistence
 from amemdb.commands import search
 from amemdb.commands import semantic
 from amemdb.commands import server
@@ -1247,6 +1248,34 @@ def run_memory_help(ctx: Context, argv: list[bytes]) -> Any:
     return memory.memory_help(ctx)
 
 
+def run_bgrewriteaof(ctx: Context, argv: list[bytes]) -> Any:
+    return persistence.bgrewriteaof(ctx)
+
+
+def run_bgsave(ctx: Context, argv: list[bytes]) -> Any:
+    at = 1
+    schedule_ = False
+    argc = len(argv)
+    while at < argc:
+        word = argv[at].upper()
+        if word == b'SCHEDULE':
+            if schedule_:
+                repeated_option(argv[at])
+            schedule_ = True
+            at += 1
+        else:
+            unknown_option(argv[at], ', expected SCHEDULE')
+    return persistence.bgsave(ctx, schedule_)
+
+
+def run_save(ctx: Context, argv: list[bytes]) -> Any:
+    return persistence.save(ctx)
+
+
+def run_lastsave(ctx: Context, argv: list[bytes]) -> Any:
+    return persistence.lastsave(ctx)
+
+
 def run_amem_sem_create(ctx: Context, argv: list[bytes]) -> Any:
     agent_ = argv[1]
     if not 0 < len(agent_) <= 1024:
@@ -1790,6 +1819,10 @@ RUN: dict[str, Callable[[Context, list[bytes]], Any]] = {
     'MEMORY|USAGE': run_memory_usage,
     'MEMORY|STATS': run_memory_stats,
     'MEMORY|HELP': run_memory_help,
+    'BGREWRITEAOF': run_bgrewriteaof,
+    'BGSAVE': run_bgsave,
+    'SAVE': run_save,
+    'LASTSAVE': run_lastsave,
     'AMEM.SEM.CREATE': run_amem_sem_create,
     'AMEM.SEM.STORE': run_amem_sem_store,
     'AMEM.SEM.RECALL': run_amem_sem_recall,

@@ -20,6 +20,31 @@ from amemdb.stores.records import Record
 from amemdb.stores.stores import Stores
 
 
+class Compaction(Protocol):
+    """Compaction, as commands see it; see `amemdb.server.compaction`."""
+
+    @property
+    def running(self) -> bool:
+        """Whether one is under way."""
+
+    @property
+    def error(self) -> str:
+        """Why the last one failed; empty if it did not."""
+
+    @property
+    def last_save_s(self) -> int:
+        """When the last one went well, as Unix time; before the first, when the server started."""
+
+    def start(self) -> None:
+        """Begin one. None may be under way."""
+
+    def schedule(self) -> None:
+        """Begin one, now or when the one under way is over."""
+
+    def when_over(self, tell: Callable[[], None]) -> None:
+        """Call `tell` when the one under way is over."""
+
+
 class Server(Protocol):
     """The running server, as commands see it. Implemented by `amemdb.engine.state.ServerState`."""
 
@@ -76,6 +101,10 @@ class Server(Protocol):
     def request_shutdown(self) -> None:
         """Have the server stop in order."""
 
+    @property
+    def compaction(self) -> Compaction | None:
+        """Compaction of the log; None where there is no log to compact."""
+
     def require_room(self, count_bytes: int) -> None:
         """Refuse with `MISCONF` unless the log can take a frame of that size; see `Context.require_room`."""
 
@@ -92,6 +121,20 @@ class Deferred:
 
     def __init__(self, work: Callable[[], Any], finish: Callable[[Context, Any], Any]) -> None:
         self.work = work
+        self.finish = finish
+
+
+class Awaited:
+    """A handler's answer that waits for something to happen, on the event loop, while others are served.
+
+    `begin(tell)` has `tell(result)` called once, on the loop, later; `finish(ctx, result)` returns the value. A command
+    that gives one is refused inside a transaction.
+    """
+
+    __slots__ = ("begin", "finish")
+
+    def __init__(self, begin: Callable[[Callable[[Any], None]], None], finish: Callable[[Context, Any], Any]) -> None:
+        self.begin = begin
         self.finish = finish
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgpack
 
 from amemdb import native
-from amemdb.commands.context import Context, Deferred, Sliced
+from amemdb.commands.context import Awaited, Context, Deferred, Sliced
 from amemdb.commands.session import Session
 from amemdb.commands.table import Command, find
 from amemdb.commands.transactions import unwatch_all
@@ -148,7 +148,7 @@ class Engine:
             admitted = True
             self._have_reply_wait(session, command)
             value = pending.deferred
-            if isinstance(value, Deferred):
+            if isinstance(value, (Awaited, Deferred)):
                 value = value.finish(context, result)
             if isinstance(value, Sliced):
                 value = self._slice(value, started_ns)
@@ -228,7 +228,7 @@ class Engine:
         spent_ns: int,
     ) -> bytes | Pending | Parts:
         context = self._context
-        if isinstance(value, (Deferred, Sliced)):
+        if isinstance(value, (Awaited, Deferred, Sliced)):
             assert not context.frame, f"{command.name} emitted and is not done"
             return Pending(session, command, argv, value, spent_ns + self._timer_ns() - started_ns)
         if context.frame:

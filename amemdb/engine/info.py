@@ -9,6 +9,7 @@ is asked for by name, or with `everything`, so that a monitor that asks every se
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -111,20 +112,38 @@ def _memory(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Line
 def _persistence(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Lines:
     yield "loading", 0
     yield "async_loading", 0
-    yield "rdb_bgsave_in_progress", 0
-    yield "rdb_last_bgsave_status", "ok"
+    compaction = state.compaction
+    running = int(compaction is not None and compaction.running)
+    yield "rdb_bgsave_in_progress", running
+    if compaction is not None:
+        yield "rdb_last_save_time", compaction.last_save_s
+    yield "rdb_last_bgsave_status", "err" if compaction is not None and compaction.error else "ok"
     yield "aof_enabled", 1
-    yield "aof_rewrite_in_progress", 0
-    yield "aof_rewrite_scheduled", 0
+    yield "aof_rewrite_in_progress", running
+    yield "aof_rewrite_scheduled", int(compaction is not None and compaction.scheduled)
+    if compaction is not None:
+        yield "aof_last_rewrite_time_sec", math.floor(compaction.last_s)
+        yield "aof_current_rewrite_time_sec", math.floor(compaction.current_s)
+        yield "aof_last_bgrewrite_status", "err" if compaction.error else "ok"
+        yield "aof_rewrites", compaction.count
+        yield "compaction_error", one_line(compaction.error)
+        yield "compaction_read_bytes", compaction.progress.read
+        yield "compaction_read_bytes_total", compaction.progress.of
+        yield "compaction_written_bytes", compaction.progress.written
+        yield "compaction_peak_memory", compaction.peak_bytes
     if state.log_status is None:
         return
     log = state.log_status()
     yield "aof_last_write_status", "err" if log.error else "ok"
+    yield "aof_current_size", log.base_bytes + log.offset - log.base_offset
+    yield "aof_base_size", log.base_bytes
     yield "log_policy", log.policy
     yield "log_offset", log.offset
     yield "log_durable_offset", log.durable_offset
     yield "log_undurable_bytes", log.offset - log.durable_offset
+    yield "log_base_offset", log.base_offset
     yield "log_segments", log.segments
+    yield "log_disk_bytes", log.disk_bytes
     yield "log_syncs", log.syncs
     yield "log_sync_failures", log.sync_failures
     yield "log_sync_usec", round(log.last_sync_ms * 1000)

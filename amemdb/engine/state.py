@@ -6,7 +6,7 @@ written in `amemdb.engine.info`.
 
 The server keeps `sessions` by `open_session` and `close_session`, adds to the plain counters below as things
 happen, calls `tick` about ten times a second, and gives the hooks (`on_kill`, `on_shutdown`, `sleep`, `log_status`,
-`config_rewrite`, `facts`, and those of `memory`) that need what an engine may not touch.
+`config_rewrite`, `compaction`, `facts`, and those of `memory`) that need what an engine may not touch.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
+from amemdb.commands import context
 from amemdb.commands.connection import DEFAULT_USER
 from amemdb.commands.session import Session
 from amemdb.commands.table import COMMANDS, Command
@@ -48,6 +49,50 @@ class Settings(Protocol):
         """Change settings, all or none; `CommandError` names the one that cannot be."""
 
 
+class Progress(Protocol):
+    """How far a compaction is, sizes in bytes."""
+
+    @property
+    def read(self) -> int:
+        """What was read so far, of all parts."""
+
+    @property
+    def of(self) -> int:
+        """What there is to read."""
+
+    @property
+    def written(self) -> int:
+        """How large the new base is so far."""
+
+
+class Compaction(context.Compaction, Protocol):
+    """What INFO tells of compaction, besides what commands ask of it."""
+
+    @property
+    def progress(self) -> Progress:
+        """How far the one under way is."""
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether another one begins when the one under way is over."""
+
+    @property
+    def count(self) -> int:
+        """How many went well."""
+
+    @property
+    def last_s(self) -> float:
+        """How long the last one took, in seconds; negative if there was none."""
+
+    @property
+    def current_s(self) -> float:
+        """How long the one under way has taken so far; negative if there is none."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """Memory that the last one took at its peak."""
+
+
 class LogStatus(Protocol):
     """What INFO tells of the log. The server has it, as it owns the log."""
 
@@ -65,7 +110,19 @@ class LogStatus(Protocol):
 
     @property
     def segments(self) -> int:
-        """Files that the log consists of."""
+        """Files that the log consists of, besides its base."""
+
+    @property
+    def base_bytes(self) -> int:
+        """The size of the base, which stands for the beginning of the log; 0 if there is none."""
+
+    @property
+    def base_offset(self) -> int:
+        """Up to which offset it does."""
+
+    @property
+    def disk_bytes(self) -> int:
+        """What all files of the log take, with the room that is reserved."""
 
     @property
     def syncs(self) -> int:
@@ -137,6 +194,7 @@ class ServerState:
         self.log_status: Callable[[], LogStatus] | None = None
         self.require_log_room: Callable[[int], None] = _always_room
         self.config_rewrite: Callable[[], str | None] | None = None
+        self.compaction: Compaction | None = None
         self.sleep: Callable[[float], None] = _no_sleep
         self.on_kill: Callable[[Session], None] = _ignore_kill
         self.on_shutdown: Callable[[], None] = _ignore_shutdown

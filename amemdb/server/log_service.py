@@ -30,7 +30,7 @@ from amemdb.persistence import opening
 from amemdb.persistence.codec import LOG_ID_BYTES
 from amemdb.persistence.disk import FolderDisk
 from amemdb.persistence.log import RESERVE_BYTES, SEGMENT_BYTES_MAX, Log, Policy, Report
-from amemdb.persistence.manifest import LOCK_NAME
+from amemdb.persistence.manifest import LOCK_NAME, Base, Segment
 from amemdb.persistence.recovery import Progress, RecoveryReport, recover
 from amemdb.persistence.steps import Beside, Step
 from amemdb.persistence.writer import LogWriter
@@ -68,6 +68,19 @@ class LogStatus:
     segments: int
     disk_bytes: int
     room_bytes: int
+    base_bytes: int
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What compaction may replace: the files that hold everything before `offset`, and a number for the new base."""
+
+    log_id: bytes
+    base: Base | None
+    segments: tuple[Segment, ...]
+    offset: int
+    number: int
 
 
 class LogService:
@@ -110,6 +123,9 @@ class LogService:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._stepped: asyncio.Event | None = None
+        self._step_waiters: list[asyncio.Future[None]] = []
+        self.touched = False
+        """Whether room was asked for or something was appended since the last `flush`."""
         self._frames = 0
         """How many were appended."""
         self._group = 0
@@ -170,11 +186,13 @@ class LogService:
 
     def append(self, frames: bytes, count: int = 1) -> None:
         """Take one unit of `count` whole frames one behind the other; its room has been asked for before."""
+        self.touched = True
         self._frames += count
         self._log.append(frames)
 
     def refuse_write(self, count_bytes: int) -> str | None:
         """Why a unit of `count_bytes` cannot be taken now, or None when it can."""
+        self.touched = True
         return self._log.refuse_write(count_bytes)
 
     @property
@@ -214,6 +232,7 @@ class LogService:
         What was written here is released when this returns, without a call of `on_release`.
         """
         log = self._log
+        self.touched = False
         log.end_turn()
         if self._gathering and self._frames < self._gathered_frames:
             return
@@ -247,7 +266,34 @@ class LogService:
             segments=len(log.segments),
             disk_bytes=log.disk_bytes,
             room_bytes=log.room_bytes,
+            base_bytes=0 if log.base is None else log.base.size,
+            base_offset=0 if log.base is None else log.base.offset,
         )
+
+    async def rotate(self) -> Closed:
+        """Close the segments that hold what was appended so far. `StorageError` says why that cannot be."""
+        log = self._log
+        log.rotate()
+        await self._compacted()
+        files = log.files
+        number = files.take_number()
+        return Closed(self._writer.log_id, files.base, files.closed_segments, files.closed_offset, number)
+
+    async def rebase(self, base: Base) -> None:
+        """Have `base` take the place of the closed segments before its offset. `StorageError` says why it cannot."""
+        self._log.rebase(base)
+        await self._compacted()
+
+    async def _compacted(self) -> None:
+        """What was asked of the log for compaction is done, or will not be."""
+        log = self._log
+        self._advance()
+        while log.files.compacting:
+            waiter = self._loop.create_future()
+            self._step_waiters.append(waiter)
+            await waiter
+        if log.files.compaction_error is not None:
+            raise StorageError(log.files.compaction_error)
 
     async def close(self) -> None:
         """Write, sync and close; no frame may be appended any more. `StorageError` if not everything is on disk."""
@@ -362,6 +408,10 @@ class LogService:
         self._tell_release()  # what was pending may have been written here
         if self._stepped is not None:
             self._stepped.set()
+        for waiter in self._step_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._step_waiters.clear()
 
     def _tell_release(self) -> None:
         released = self._log.released_offset

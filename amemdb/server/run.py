@@ -32,6 +32,7 @@ from amemdb.engine.memory import Memory
 from amemdb.errors import StorageError
 from amemdb.persistence.recovery import Progress, RecoveryReport
 from amemdb.server import collector
+from amemdb.server.compaction import Compaction, Settings
 from amemdb.server.crash import Crash, command_name
 from amemdb.server.listener import FAREWELLS_MAX, FAREWELLS_MIN, ListenError, address_text, bind
 from amemdb.server.log_service import LogService
@@ -128,13 +129,44 @@ class Process:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
         node.state.facts.update(_facts(sockets))
+        compaction = self._compaction(node, loop)
+        node.state.compaction = compaction
         await node.start(sockets)
+        compaction.watch()
         _tell_ready(self._config, sockets)
         await node.stop_requested()
         if not self._signals:
             _log.info("stopping: SHUTDOWN was sent")
+        await compaction.stop()
         await node.stop()
         _log.info("everything is on disk; goodbye")
+
+    def _compaction(self, node: Node, loop: asyncio.AbstractEventLoop) -> Compaction:
+        config = self._config
+
+        def expire(count_max: int) -> int:
+            due = node.engine.expire(self._clock.now_ms(), count_max)
+            if due:
+                node.turn.touch()
+            return due
+
+        return Compaction(
+            loop,
+            self._log,
+            self._log.disk.folder,
+            settings=lambda: Settings(
+                config.get("auto-aof-rewrite-percentage"),
+                config.get("auto-aof-rewrite-min-size"),
+                config.get("compaction-memory"),
+            ),
+            expire=expire,
+            expire_in_ms=lambda: self._stores.due_in_ms(self._clock.now_ms()),
+            data_bytes=lambda: self._stores.ledger.held + sum(self._stores.tables_bytes().values()),
+            now_s=lambda: self._clock.now_ms() / 1000,
+            monotonic_s=time.monotonic,
+            report=_tell_log,
+            bug=self._crash.stop,
+        )
 
     def _released(self) -> None:
         if self._node is not None:

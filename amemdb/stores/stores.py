@@ -20,7 +20,7 @@ from amemdb.stores.keyspace import Keyspace
 from amemdb.stores.records import Record
 from amemdb.stores.semantic import SemanticStore
 from amemdb.stores.summary import SummaryStore
-from amemdb.stores.wheel import Entry, Wheel, due_of
+from amemdb.stores.wheel import Entry, Wheel, due_of, wait_ms
 from amemdb.stores.working import WorkingStore
 
 
@@ -53,7 +53,14 @@ class Stores:
 
     def due(self, now_ms: int, count_max: int) -> list[Entry]:
         """At most `count_max` entries of any wheel that are due (see `Wheel.due`)."""
-        return due_of((self.wheel, *(database.wheel for database in self.keys.databases)), now_ms, count_max)
+        return due_of(self._wheels(), now_ms, count_max)
+
+    def due_in_ms(self, now_ms: int) -> int:
+        """In how many milliseconds all is due that has ended by `now_ms`; 0 if nothing may just have ended."""
+        return wait_ms(self._wheels(), now_ms)
+
+    def _wheels(self) -> tuple[Wheel, ...]:
+        return (self.wheel, *(database.wheel for database in self.keys.databases))
 
     def _table(self) -> list[Callable[[Record], None]]:
         table: list[Callable[[Record], None]] = [_unknown] * (records.KIND_MAX + 1)

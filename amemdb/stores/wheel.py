@@ -154,6 +154,13 @@ class Wheel:
         return self._buckets.get(now_ms >> BUCKET_SHIFT, ())
 
 
+def wait_ms(wheels: Iterable[Wheel], now_ms: int) -> int:
+    """In how many milliseconds all is due that has ended by `now_ms`: 0 if nothing may just have ended."""
+    if not any(wheel.current(now_ms) for wheel in wheels):
+        return 0
+    return ((now_ms >> BUCKET_SHIFT) + 1 << BUCKET_SHIFT) - now_ms
+
+
 _OWN_NAMES = frozenset({"note", "events"})
 """Families of which the last name of an entry is the wheel's own; the stores have the others as the same objects."""
 

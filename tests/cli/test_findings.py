@@ -55,6 +55,14 @@ def test_a_log_that_cannot_be_written_goes_first():
     assert [finding.subject for finding in of_server(info, {}) if finding.level == "fail"] == ["log", "memory"]
 
 
+def test_a_compaction_that_failed_is_told():
+    assert not list(of_server({"compaction_error": ""}, {}))
+    (finding,) = of_server({"compaction_error": "No space left on device"}, {})
+    assert (finding.level, finding.subject) == ("warn", "compaction")
+    assert "No space left on device" in finding.said
+    assert "BGREWRITEAOF" in finding.do
+
+
 @pytest.mark.parametrize(
     ("given", "meant"),
     [

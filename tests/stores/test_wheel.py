@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from amemdb.stores.wheel import BUCKET_SHIFT, Entry, Wheel, _BucketIds, due_of
+from amemdb.stores.wheel import BUCKET_SHIFT, Entry, Wheel, _BucketIds, due_of, wait_ms
 
 NOW = 1_700_000_000_000
 CENTURY_MS = 100 * 31_557_600_000
@@ -323,3 +323,13 @@ def test_a_wheel_out_of_use_is_freed_bit_by_bit():
     assert sum(freed) >= 3000
     assert wheel._buckets == {}
     assert not any(wheel._ids.levels)
+
+
+def test_all_that_has_ended_is_due_when_its_bucket_has_passed():
+    first, second = Wheel(), Wheel()
+    assert wait_ms((first, second), 5000) == 0
+    second.schedule(("key", 0, b"k"), 5000)
+    assert wait_ms((first, second), 5000) == 120
+    assert first.due(5119, 9) + second.due(5119, 9) == []
+    assert second.due(5120, 9) == [("key", 0, b"k")]
+    assert wait_ms((first, second), 5120) == 0

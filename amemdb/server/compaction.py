@@ -1,0 +1,343 @@
+"""Compaction as the server runs it: when it begins, its process, what it tells, how it ends.
+
+One at a time: what is dead by the clock is removed, as records; the log closes its segments; a process of low priority
+(`amemdb.persistence.compactor`) makes of them a base; the log puts that in their place. The server goes on all the
+while, and what is written meanwhile goes to the segments that follow. Whatever goes wrong, the log stays as it
+was, and what the process has made of a base is removed.
+
+It begins when asked for, or by itself once what was written since the last one is `auto-aof-rewrite-percentage` of the
+base and more than `auto-aof-rewrite-min-size`. After a failure it waits longer and longer before it does so again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import amemdb
+from amemdb.errors import StorageError
+from amemdb.limits import EXPIRE_BATCH_MAX
+from amemdb.persistence.compaction import Progress, Task
+from amemdb.persistence.log import Report
+from amemdb.persistence.manifest import Base, base_name
+from amemdb.server.log_service import Closed
+
+CHECK_S = 1.0
+"""How often it is looked whether one is due."""
+PAUSE_S_MIN, PAUSE_S_MAX = 60.0, 3600.0
+"""How long none begins by itself after a failure; twice as long after each further one."""
+TELL_S = 10.0
+"""How often a long one tells how far it is."""
+ROOM_FACTOR = 1.25
+"""A part is planned to take so much less than the memory there is for it: names do not divide evenly."""
+NOTHING_YET = Progress(0, 0, 0, 0, 0)
+
+_Tell = Callable[[], None]
+
+
+class Log(Protocol):
+    """What is asked of the log; see `amemdb.server.log_service`."""
+
+    @property
+    def offset(self) -> int:
+        """Bytes of all frames appended so far."""
+
+    async def rotate(self) -> Closed:
+        """Close the segments that hold what was appended so far."""
+
+    async def rebase(self, base: Base) -> None:
+        """Have `base` take the place of the closed segments before its offset."""
+
+    def status(self) -> Any:
+        """What INFO tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is looked at each time one may begin. Sizes in bytes."""
+
+    percentage: int
+    size_min: int
+    memory: int
+
+
+class Compaction:
+    """Compactions of one log. Everything is the loop's to call."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        log: Log,
+        folder: str,
+        *,
+        settings: Callable[[], Settings],
+        expire: Callable[[int], int],
+        expire_in_ms: Callable[[], int],
+        data_bytes: Callable[[], int],
+        now_s: Callable[[], float],
+        monotonic_s: Callable[[], float],
+        report: Report,
+        bug: Callable[[BaseException], None],
+    ) -> None:
+        """`expire` removes at most so many dead objects and says how many there were, `expire_in_ms` in what time all
+        that is dead now can be removed. `data_bytes` is what all objects take in memory.
+        """
+        self._loop = loop
+        self._log = log
+        self._folder = folder
+        self._settings = settings
+        self._expire = expire
+        self._expire_in_ms = expire_in_ms
+        self._data_bytes = data_bytes
+        self._now_s = now_s
+        self._monotonic_s = monotonic_s
+        self._report = report
+        self._bug = bug
+        self.progress = NOTHING_YET
+        self.scheduled = False
+        """Whether another one begins when the one under way is over."""
+        self.error = ""
+        """Why the last one failed; empty if it did not."""
+        self.count = 0
+        self.last_s = -1.0
+        """How long the last one took; negative if there was none."""
+        self.last_save_s = int(now_s())
+        """When the last one went well, as Unix time; before the first, when the server started."""
+        self.peak_bytes = 0
+        """Memory that the process of the last one had at its peak."""
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        self._started_s = 0.0
+        self._tell_at_s = TELL_S
+        self._pause_s = 0.0
+        self._not_before_s = -math.inf
+        self._waiting: list[_Tell] = []
+
+    # -- when ------------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Look from now on whether one is due."""
+        if not self._stopped:
+            self._timer = self._loop.call_later(CHECK_S, self._check)
+
+    def _check(self) -> None:
+        if not self.running and self._monotonic_s() >= self._not_before_s and self.due():
+            self.start()
+        self.watch()
+
+    def due(self) -> bool:
+        """Whether enough was written since the last one."""
+        settings, status = self._settings(), self._log.status()
+        if not settings.percentage or status.error:
+            return False
+        grown = status.offset - status.base_offset
+        return bool(grown >= max(settings.size_min, status.base_bytes * settings.percentage // 100, 1))
+
+    @property
+    def running(self) -> bool:
+        """Whether one is under way."""
+        return self._task is not None
+
+    @property
+    def current_s(self) -> float:
+        """How long the one under way has taken so far; negative if there is none."""
+        return self._monotonic_s() - self._started_s if self.running else -1.0
+
+    def start(self) -> None:
+        """Begin one. None may be under way."""
+        assert not self.running, "one at a time"
+        if self._stopped:
+            return
+        self.progress = NOTHING_YET
+        self._started_s = self._monotonic_s()
+        self._tell_at_s = TELL_S
+        self._task = self._loop.create_task(self._run())
+
+    def schedule(self) -> None:
+        """Begin one, now or when the one under way is over."""
+        if self.running:
+            self.scheduled = True
+        else:
+            self.start()
+
+    def when_over(self, tell: _Tell) -> None:
+        """Call `tell` when the one under way is over; `error` says how it went."""
+        self._waiting.append(tell)
+
+    async def stop(self) -> None:
+        """Give up the one under way and begin no more."""
+        self._stopped = True
+        self.scheduled = False
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._process is not None:
+            self._process.kill()
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    # -- how -------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            self.error = ""
+            await self._compact()
+            self._pause_s = 0.0
+            self._not_before_s = -math.inf
+            self.last_save_s = int(self._now_s())
+        except StorageError as error:
+            self.error = str(error)
+            self._pause_s = min(PAUSE_S_MAX, max(PAUSE_S_MIN, 2 * self._pause_s))
+            self._not_before_s = self._monotonic_s() + self._pause_s
+            self._report("warning", f"compaction failed, the log stays as it was: {error}")
+        except asyncio.CancelledError:
+            self.error = "the server is shutting down"
+        except BaseException as bug:
+            self._bug(bug)
+        self.last_s = self.current_s
+        self._task = None
+        self.progress = NOTHING_YET
+        waiting, self._waiting = self._waiting, []
+        for tell in waiting:
+            tell()
+        if self.scheduled:
+            self.scheduled = False
+            self.start()
+
+    async def _compact(self) -> None:
+        await asyncio.sleep(self._expire_in_ms() / 1000)
+        due = EXPIRE_BATCH_MAX
+        while due >= EXPIRE_BATCH_MAX:
+            due = self._expire(EXPIRE_BATCH_MAX)
+            await asyncio.sleep(0)
+        closed = await self._log.rotate()
+        if not closed.segments:
+            self._report("notice", "compaction: nothing was written since the last one")
+            return
+        try:
+            base = await self._make_base(closed)
+        except BaseException:
+            self._remove(closed.number)
+            raise
+        await self._log.rebase(base)  # from here on a manifest may name it
+        self.count += 1
+        log_bytes = closed.offset if closed.base is None else closed.base.size + closed.offset - closed.base.offset
+        self._report(
+            "notice",
+            f"compaction: {log_bytes / 2**20:,.1f} MiB became {base.size / 2**20:,.1f} MiB in {self.current_s:,.1f} s, "
+            f"with {self.peak_bytes / 2**20:,.0f} MiB of memory",
+        )
+
+    async def _make_base(self, closed: Closed) -> Base:
+        """Have the process make the base; `StorageError` with its words if it could not."""
+        memory = self._settings().memory
+        task = Task(
+            log_id=closed.log_id,
+            base=closed.base,
+            segments=closed.segments,
+            end=closed.offset,
+            number=closed.number,
+            memory_bytes=memory,
+            parts=max(1, math.ceil(self._data_bytes() * ROOM_FACTOR / memory)),
+        )
+        result: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        thread = threading.Thread(target=self._drive, args=(task, result), name="amemdb-compaction", daemon=True)
+        thread.start()
+        try:
+            done = await result
+        finally:
+            if self._process is not None:
+                self._process.kill()
+        self.peak_bytes = done["peak_memory_bytes"]
+        return Base(done["number"], done["offset"], done["time_ms"], done["size"])
+
+    def _drive(self, task: Task, result: asyncio.Future[dict[str, Any]]) -> None:
+        """Run the process to its end; in a thread of its own, as a start of a process takes its time."""
+        try:
+            done = self._listen(task)
+        except BaseException as error:
+            self._call(_fail, result, error)
+        else:
+            self._call(_succeed, result, done)
+
+    def _listen(self, task: Task) -> dict[str, Any]:
+        package_folder = str(Path(amemdb.__file__).parents[1])
+        paths = [package_folder, os.environ.get("PYTHONPATH", "")]
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "amemdb.persistence.compactor", self._folder],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            )
+        except OSError as error:
+            raise StorageError(f"the process for it cannot be started: {error.strerror}") from error
+        with process:
+            self._process = process
+            if self._stopped:
+                process.kill()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(task.to_json().encode() + b"\n")
+                process.stdin.close()
+            done: dict[str, Any] | None = None
+            for line in process.stdout:
+                told = json.loads(line)
+                if "done" in told:
+                    done = told["done"]
+                else:
+                    self._call(self._told, told)
+            words = process.stderr.read().decode("utf-8", "replace").strip()
+            code = process.wait()
+        self._process = None
+        if code or done is None:
+            ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise StorageError(words.splitlines()[-1] if words else f"its process ended with {ending}")
+        return done
+
+    def _call(self, act: Callable[..., None], *arguments: Any) -> None:
+        """Have the loop do it, if that is still there."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(act, *arguments)
+
+    def _told(self, told: dict[str, int]) -> None:
+        self.progress = progress = Progress(**told)
+        if self.current_s >= self._tell_at_s:
+            self._tell_at_s = self.current_s + TELL_S
+            part = f", part {progress.part + 1} of {progress.parts}" if progress.parts > 1 else ""
+            self._report(
+                "notice",
+                f"compaction: {progress.read >> 20:,} of {progress.of >> 20:,} MiB read, "
+                f"{progress.written >> 20:,} MiB written{part}",
+            )
+
+    def _remove(self, number: int) -> None:
+        """Nothing names the base; if this does not remove it, the next start does."""
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self._folder, base_name(number)))
+
+
+def _succeed(result: asyncio.Future[dict[str, Any]], done: dict[str, Any]) -> None:
+    if not result.done():
+        result.set_result(done)
+
+
+def _fail(result: asyncio.Future[dict[str, Any]], error: BaseException) -> None:
+    if not result.done():
+        result.set_exception(error)
