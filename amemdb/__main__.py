@@ -27,6 +27,10 @@ COMMANDS = {
     "bench": "bench:bench",
     "import": "import_:import_",
     "export": "export:export_",
+    "backup": "backup:backup",
+    "restore": "restore:restore",
+    "check": "check:check",
+    "dump": "dump:dump",
     "completion": "completion:completion",
 }
 """Each command's module in `amemdb.cli` and its name there, in the order in which people need them."""

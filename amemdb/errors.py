@@ -51,7 +51,7 @@ class CorruptLogError(StorageError):
     def __init__(self, file: str, position: int, reason: str) -> None:
         super().__init__(
             f"{file} is damaged at byte {position}: {reason}. Data that was known to be on disk is affected, "
-            f"so nothing was changed and the server does not start."
+            f"so nothing was changed and the server does not start. 'amemdb check' tells what is left."
         )
         self.file = file
         self.position = position

@@ -22,6 +22,7 @@ from amemdb.cli.showing import size
 from amemdb.config import BY_NAME
 from amemdb.errors import printable
 from amemdb.persistence import manifest
+from amemdb.persistence.view import holder
 
 FILES_BESIDE_CLIENTS = 512
 FREE_BYTES_LOW, FREE_SHARE_LOW = 1 << 30, 0.05
@@ -148,35 +149,29 @@ def of_folder(folder: Path) -> Iterator[Finding]:
 
 
 def _lock(folder: Path) -> Finding:
-    """By the system's list of locks: to try to take the lock could be what makes a server's start fail."""
-    try:
-        status = (folder / manifest.LOCK_NAME).stat()
-        holder = (folder / manifest.LOCK_NAME).read_bytes()[:20].strip()
-        device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-        locked = any(device in line.split() for line in Path("/proc/locks").read_text().splitlines())
-    except OSError:
+    used_by = holder(folder)
+    if used_by is not None:
+        return Finding("ok", "lock", f"in use by the server of {used_by}")
+    if not (folder / manifest.LOCK_NAME).exists():
         return Finding("ok", "lock", "no server has been here yet")
-    if locked:
-        return Finding("ok", "lock", f"in use by the server of process {printable(holder)}")
     return Finding("ok", "lock", "free: no server runs on this folder")
 
 
 def _manifest(folder: Path) -> Finding:
-    path = folder / manifest.NAME
+    path, shown = folder / manifest.NAME, printable(os.fsencode(folder))
     try:
         found = manifest.parse(path.read_bytes())
     except FileNotFoundError:
         return Finding("ok", "manifest", "none: the server begins empty")
     except (OSError, ValueError) as error:
         text = f"cannot be read: {printable(str(error).encode('utf-8', 'replace'))}"
-        return Finding("fail", "manifest", text, "restore the folder from a copy; change nothing in it before")
-    missing = [segment.name for segment in found.segments if not (folder / segment.name).exists()]
+        return Finding("fail", "manifest", text, f"amemdb check {shown} tells whether it can be put together again")
+    missing = [name for name in found.names if not (folder / name).exists()]
     if missing:
-        return Finding(
-            "fail", "manifest", f"names files that are missing: {', '.join(missing)}", "restore the folder from a copy"
-        )
-    total = sum((folder / segment.name).stat().st_blocks * 512 for segment in found.segments)
-    return Finding("ok", "manifest", f"{_files(len(found.segments), 'log')}, {size(total)} on disk")
+        text = f"names files that are missing: {', '.join(missing)}"
+        return Finding("fail", "manifest", text, f"restore a backup; amemdb check {shown} tells what is left")
+    total = sum((folder / name).stat().st_blocks * 512 for name in found.names)
+    return Finding("ok", "manifest", f"{_files(len(found.names), 'log')}, {size(total)} on disk")
 
 
 def _file_system(folder: Path) -> Finding:

@@ -389,7 +389,7 @@ class Log:
 
     def _mark_due_at(self) -> float:
         """Never without room: what is written behind the end of it would be cut off when making more fails."""
-        file = self._file
+        file = self.files.current
         if self._marked or self.durable_offset != self.offset or file.end - file.position < BLOCK_HEADER_BYTES:
             return _NEVER
         return self._quiet_at + QUIET_SECONDS

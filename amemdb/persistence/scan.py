@@ -58,7 +58,12 @@ def is_without_blocks(file: File) -> bool:
 
 
 def readable_headers(file: File, log_id: bytes, number: int, position: int) -> Iterator[BlockHeader]:
-    """Every block header that can be read from `position` on, whatever lies between.
+    """Every block header that can be read from `position` on, whatever lies between."""
+    return (header for _, header in placed_headers(file, log_id, number, position))
+
+
+def placed_headers(file: File, log_id: bytes, number: int, position: int) -> Iterator[tuple[int, BlockHeader]]:
+    """The same, each with the position of its first byte.
 
     A payload behind a readable header is passed over: the check is keyed, so the header is ours and its length is
     right.
@@ -72,7 +77,7 @@ def readable_headers(file: File, log_id: bytes, number: int, position: int) -> I
             if header is None:
                 at = data.find(BLOCK_MAGIC, at + 1)
             else:
-                yield header
+                yield position + at, header
                 behind = at + BLOCK_HEADER_BYTES + header.length
                 at = data.find(BLOCK_MAGIC, behind)
                 if at < 0 and behind > len(data) - len(BLOCK_MAGIC):

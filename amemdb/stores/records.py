@@ -82,6 +82,40 @@ ALL_FLUSHED = 61
 KIND_MAX = 63
 """Appliers are a list indexed by kind; this is its last index."""
 
+FIELDS: dict[int, tuple[str, ...]] = {
+    CONVERSATION_SET: ("session", "window", "expire_at_ms", "created_at_ms", "seq"),
+    TURN_APPENDED: ("session", "role", "content", "at_ms", "id", "meta"),
+    CONVERSATION_CLEARED: ("session",),
+    CONVERSATION_DROPPED: ("session",),
+    CONVERSATION_EXPIRY_SET: ("session", "expire_at_ms"),
+    NOTE_SET: ("session", "key", "value", "expire_at_ms"),
+    NOTE_DELETED: ("session", "key"),
+    NOTES_CLEARED: ("session",),
+    NAMESPACE_CREATED: ("agent", "dim", "metric", "created_at_ms", "next_fact_id"),
+    FACT_STORED: (
+        *("agent", "key", "fact_id", "content", "vector", "expire_at_ms"),
+        *("source", "trusted", "meta", "stored_at_ms"),
+    ),
+    FACT_FORGOTTEN: ("agent", "key"),
+    NAMESPACE_DROPPED: ("agent",),
+    EVENT_LOGGED: ("agent", "seq", "at_ms", "type", "content", "metadata", "id"),
+    EVENTS_TRIMMED: ("agent", "count"),
+    EVENTS_CLEARED: ("agent",),
+    RETENTION_SET: ("agent", "maxlen", "maxage_ms", "next_seq"),
+    SUMMARY_SET: ("agent", "text", "version", "updated_at_ms"),
+    SUMMARY_APPENDED: ("agent", "line", "version", "updated_at_ms"),
+    SUMMARY_DROPPED: ("agent",),
+    KEY_SET: ("db", "key", "value", "expire_at_ms"),
+    KEY_DELETED: ("db", "key"),
+    KEY_EXPIRY_SET: ("db", "key", "expire_at_ms"),
+    KEY_APPENDED: ("db", "key", "tail"),
+    KEY_RANGE_SET: ("db", "key", "offset", "data"),
+    KEY_EXPIRED: ("db", "key"),
+    DATABASE_FLUSHED: ("db",),
+    ALL_FLUSHED: (),
+}
+"""The names of the fields behind the kind, for what shows records to people. A test holds them to the table above."""
+
 _FIRST_KEY_KIND = KEY_SET
 _FIRST_FLUSH_KIND = DATABASE_FLUSHED
 

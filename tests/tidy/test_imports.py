@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("config", "config_file", "setting", "clock", "__init__", *FLOOR),
     },
     "client": {"protocol", *FLOOR},
-    "cli": {"server", "client", "protocol", "persistence", "config", "setting", "__init__", *FLOOR},
+    "cli": {"server", "client", "protocol", "persistence", "stores", "config", "setting", "__init__", *FLOOR},
     "__main__": {"cli", "__init__"},
 }
 """What each part may import besides itself. A part that is not here has to be given its place first."""
