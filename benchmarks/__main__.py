@@ -68,10 +68,14 @@ def _to_profile(value: str) -> tuple[LoadRow, int]:
     type=click.FloatRange(0.5, 600),
     default=2.2,
     show_default=True,
-    help="Length of a round of tails and stalls, which have at most 3 rounds.",
+    help="Length of a round of tails and stalls, which have at most 3 rounds; twice as long beside compactions.",
 )
 @click.option(
-    "--objects", type=click.IntRange(1_000, 10_000_000), default=1_000_000, show_default=True, help="For memory."
+    "--objects",
+    type=click.IntRange(1_000, 10_000_000),
+    default=1_000_000,
+    show_default=True,
+    help="For memory and what follows it in --list.",
 )
 @click.option("--quick", is_flag=True, help="2 short rounds and 50,000 objects: to see that it works.")
 @click.option(
@@ -96,8 +100,8 @@ def main(
     """Measure amemdb against Redis on this machine."""
     if list_rows:
         for row in ROWS:
-            click.echo(f"{row.key:18}{row.kind:8}{row.ours.title} against {row.redis.title}")
-        click.echo(f"{PLAUSIBILITY:26}the load program against redis-benchmark")
+            click.echo(f"{row.key:18}{row.kind:12}{row.ours.title} against {row.redis.title}")
+        click.echo(f"{PLAUSIBILITY:30}the load program against redis-benchmark")
         return
     keys = _list(only)
     if publish and (keys or pipelines or quick):

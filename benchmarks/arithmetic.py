@@ -11,6 +11,12 @@ What is measured at a fixed rate is a latency, of which less is better too. For 
 and nothing is asked. Of stalls our p99.9 itself is what has a target, in milliseconds; where it is missed, but the
 program that measures was late by a fifth of what is allowed, or other processes took more than a tenth of the machine,
 the case is left undecided, since the stall may not be the server's.
+
+Of a restart Redis's time is divided by ours, so that more is better; on a busy machine CPU time decides, which is what
+a load consists of. What a compaction does to others is the p99 beside it divided by that without, round by round, and
+is good enough as well below `COMPACTION_P99_MS`. Else it is left undecided when the machine was busy, in the sense of
+stalls: what others do to both sides can hide what compaction does. The process that compacts is held against the
+memory it may have. Where there is only one target, floor and goal are the same.
 """
 
 from __future__ import annotations
@@ -23,6 +29,10 @@ from typing import Any
 LOADER_SHARE_MAX = 0.7
 OTHERS_SHARE_MAX = 0.1
 LATE_SHARE_MAX = 0.2
+COMPACTION_P99_MS = 5.0
+"""Below this a p99 is well beside a compaction, whatever it is without one."""
+COMPACTION_SHARE_MIN = 0.8
+"""Of a round, in which a compaction has to be under way for it to be one beside compactions."""
 UNDECIDED = "throughput (machine busy)"
 OURS, REDIS = "amemdb", "redis"
 
@@ -107,11 +117,49 @@ def _judge_stalls(result: dict[str, Any]) -> Verdict:
     return Verdict("p99.9", p999_ms, None, None, what, p999_ms.median / result["goal"])
 
 
+def _judge_restart(result: dict[str, Any]) -> Verdict:
+    seconds = ratios(column(result, REDIS, "seconds"), column(result, OURS, "seconds"))
+    cpu = ratios(column(result, REDIS, "cpu_seconds"), column(result, OURS, "cpu_seconds"))
+    busy = others_median(result) > OTHERS_SHARE_MAX
+    decided_by, ratio = ("CPU (machine busy)", cpu) if busy else ("time", seconds)
+    if result["floor"] is None:
+        return Verdict(decided_by, ratio, seconds, cpu, "", None)
+    what = reached(ratio.median, result["floor"], result["goal"])
+    return Verdict(decided_by, ratio, seconds, cpu, what, result["goal"] / ratio.median)
+
+
+def _judge_compaction(result: dict[str, Any]) -> Verdict:
+    if "peak_mib" in result["samples"][OURS][0]:
+        ratio = ratios(column(result, OURS, "peak_mib"), column(result, OURS, "bound_mib"))
+        what = reached(-ratio.median, -result["floor"], -result["goal"])
+        return Verdict("memory", ratio, None, None, what, ratio.median / result["goal"])
+    ratio = compaction_ratio(result, OURS)
+    p99_ms, late_ms = (statistics.median(column(result, OURS, name)) / 1e3 for name in ("p99_us", "late_p99_us"))
+    others = statistics.median(column(result, OURS, "others"))
+    share = statistics.median(column(result, OURS, "share"))
+    if share < COMPACTION_SHARE_MIN:
+        what = "undecided"
+    elif p99_ms < COMPACTION_P99_MS:
+        what = "goal"
+    elif late_ms > LATE_SHARE_MAX * COMPACTION_P99_MS or others > OTHERS_SHARE_MAX:
+        what = "undecided"
+    else:
+        what = reached(-ratio.median, -result["floor"], -result["goal"])
+    return Verdict("p99", ratio, None, None, what, ratio.median / result["goal"])
+
+
+def compaction_ratio(result: dict[str, Any], server: str, figure: str = "p99_us") -> Spread:
+    """What a figure of one server is beside a compaction, divided by what it is without."""
+    return ratios(column(result, server, figure), column(result, server, f"alone_{figure}"))
+
+
 _JUDGES: dict[str, Callable[[dict[str, Any]], Verdict]] = {
     "load": _judge_load,
     "memory": _judge_memory,
     "tail": _judge_tail,
     "stalls": _judge_stalls,
+    "restart": _judge_restart,
+    "compaction": _judge_compaction,
 }
 
 

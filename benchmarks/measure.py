@@ -1,9 +1,9 @@
 """The kinds of row, and how each is measured: both servers side by side, alternating, in several rounds.
 
-Here are those of throughput and memory; those of latency at a fixed rate are in `paced`. A row of any kind has a key, a
-title, `cases()` (its points, such as two pipeline depths), and `measure()`, which returns the samples of one case, one
-a round, of each server. A new kind of measurement is one more class like these; a new row of a kind that exists is one
-entry in `rows`.
+Here are those of throughput and memory; those of latency at a fixed rate are in `paced`, and those about the log in
+`restart` and `compaction`. A row of any kind has a key, a title, `cases()` (its points, such as two pipeline depths),
+and `measure()`, which returns the samples of one case, one a round, of each server. A new kind of measurement is one
+more class like these; a new row of a kind that exists is one entry in `rows`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Row(Protocol):
 
     @property
     def kind(self) -> str:
-        """What its samples are: `load`, `tail`, `stalls` or `memory`; see `arithmetic`."""
+        """What its samples are: `load`, `tail`, `stalls`, `memory`, `restart`, `compaction`; see `arithmetic`."""
 
     @property
     def ours(self) -> Side:

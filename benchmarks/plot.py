@@ -16,12 +16,17 @@ from benchmarks.arithmetic import judge
 COLOURS = {"goal": "#2a7f4f", "floor": "#4878a8", "below": "#b8553d", "undecided": "#a0a0a0"}
 MARGIN = 1.15
 
-KINDS = (("load", "speed: Redis is 1, more is better"), ("memory", "memory: Redis is 1, less is better"))
+KINDS = (
+    ("load", "speed: Redis is 1, more is better"),
+    ("memory", "memory: Redis is 1, less is better"),
+    ("restart", "speed of a restart: Redis is 1, more is better"),
+)
 
 
 def shown(run: dict[str, Any]) -> list[tuple[list[dict[str, Any]], str]]:
     """The panels: those results that are ratios to Redis with a target, and their titles."""
-    return [(found, title) for kind, title in KINDS if (found := [r for r in run["results"] if r["kind"] == kind])]
+    results = [result for result in run["results"] if result["floor"] is not None]
+    return [(found, title) for kind, title in KINDS if (found := [r for r in results if r["kind"] == kind])]
 
 
 def draw(run: dict[str, Any], target: Path) -> None:

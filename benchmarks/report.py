@@ -12,7 +12,6 @@ from benchmarks.arithmetic import (
     OTHERS_SHARE_MAX,
     OURS,
     REDIS,
-    Spread,
     Verdict,
     column,
     judge,
@@ -23,8 +22,8 @@ from benchmarks.arithmetic import (
     tally,
 )
 from benchmarks.paced import PACED_ROUNDS_MAX
-
-REACHED = {"goal": "goal reached", "floor": "floor reached", "below": "below floor", "undecided": "undecided"}
+from benchmarks.report_durability import compaction_table, compactor_table, restart_table
+from benchmarks.tables import REACHED, away, median, milliseconds, outcome, table, title, titles, with_range
 
 
 def markdown(run: dict[str, Any]) -> str:
@@ -41,6 +40,16 @@ def markdown(run: dict[str, Any]) -> str:
             parts.append(paced_table(paced, first))
     if memory:
         parts.append(_memory_table(memory, run["settings"]["objects"]))
+    restarts = [result for result in run["results"] if result["kind"] == "restart"]
+    compactions = [result for result in run["results"] if result["kind"] == "compaction"]
+    compactors = [result for result in compactions if "peak_mib" in result["samples"][OURS][0]]
+    compactions = [result for result in compactions if result not in compactors]
+    if restarts:
+        parts.append(restart_table(restarts, run["settings"]["objects"]))
+    if compactions:
+        parts.append(compaction_table(compactions))
+    if compactors:
+        parts.append(compactor_table(compactors))
     if run["plausibility"]:
         parts.append(_plausibility_table(run["plausibility"]))
     notes: dict[str, list[str]] = {}
@@ -92,28 +101,28 @@ def _load_table(results: list[dict[str, Any]]) -> str:
         assert verdict.cpu_ratio is not None
         rows.append(
             [
-                _titles(result),
+                titles(result),
                 str(result["pipeline"]),
                 *(_rate(column(result, server, "rate")) for server in (OURS, REDIS)),
                 *(f"{statistics.median(column(result, server, 'cpu_us')):.2f}" for server in (OURS, REDIS)),
                 f"{loader_share(result):.0%}",
-                _ratio(verdict.throughput_ratio),
-                _ratio(verdict.cpu_ratio),
+                with_range(verdict.throughput_ratio),
+                with_range(verdict.cpu_ratio),
                 verdict.decided_by,
                 f"{result['floor']} / {result['goal']}",
-                _outcome(verdict),
-                _away(verdict),
+                outcome(verdict),
+                away(verdict),
             ]
         )
     head = ["workload", "pipeline", "amemdb, 1,000/s", "Redis, 1,000/s", "amemdb, CPU µs", "Redis, CPU µs"]
     head += ["load program", "throughput ratio", "CPU ratio", "decides", "floor / goal", "result", "goal is away"]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _latency_table(results: list[dict[str, Any]]) -> str:
     rows = [
         [
-            _titles(result),
+            titles(result),
             str(result["pipeline"]),
             *(
                 f"{statistics.median(column(result, server, figure)) / 1e3:.2f}"
@@ -124,7 +133,7 @@ def _latency_table(results: list[dict[str, Any]]) -> str:
         for result in results
     ]
     figures = [f"{server} {name}, ms" for server in ("amemdb", "Redis") for name in ("p50", "p99", "p99.9")]
-    return _table(["workload", "pipeline", *figures], rows)
+    return table(["workload", "pipeline", *figures], rows)
 
 
 def _memory_table(results: list[dict[str, Any]], objects: int) -> str:
@@ -135,11 +144,11 @@ def _memory_table(results: list[dict[str, Any]], objects: int) -> str:
             [
                 f"{result['ours']} against {result['redis']}",
                 *(_bytes(column(result, server, "bytes")) for server in (OURS, REDIS)),
-                *(_figure(result, server, "resident_mib", 0) for server in (OURS, REDIS)),
-                *(_figure(result, server, "seconds", 1) for server in (OURS, REDIS)),
+                *(median(result, server, "resident_mib", 0) for server in (OURS, REDIS)),
+                *(median(result, server, "seconds", 1) for server in (OURS, REDIS)),
                 f"{result['floor']} / {result['goal']}",
-                _outcome(verdict),
-                _away(verdict),
+                outcome(verdict),
+                away(verdict),
             ]
         )
     head = [
@@ -154,7 +163,7 @@ def _memory_table(results: list[dict[str, Any]], objects: int) -> str:
         "result",
         "goal is away",
     ]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def paced_table(results: list[dict[str, Any]], first: str) -> str:
@@ -164,34 +173,34 @@ def paced_table(results: list[dict[str, Any]], first: str) -> str:
         verdict = judge(result)
         for server in (OURS, REDIS):
             samples = result["samples"][server]
-            shown = [_milliseconds(result, server, figure) for figure in ("p50_us", "p99_us", "p999_us")]
+            shown = [milliseconds(result, server, figure) for figure in ("p50_us", "p99_us", "p999_us")]
             greatest = max(sample["max_us"] for sample in samples) / 1e3
             rows.append(
                 [
-                    f"{'amemdb' if server == OURS else 'Redis'}: {result['ours' if server == OURS else 'redis']}",
+                    title(result, server),
                     _what_went_on(samples),
                     *shown,
                     f"{greatest:.2f}",
-                    _milliseconds(result, server, "late_p999_us"),
+                    milliseconds(result, server, "late_p999_us"),
                     f"{sum(sample['operations'] for sample in samples):,}",
                     _paced_outcome(result, verdict) if server == OURS else "",
                 ]
             )
     head = [first, "meanwhile", "p50, ms", "p99, ms", "p99.9, ms", "greatest, ms", "pacer late p99.9, ms", "requests"]
-    return _table([*head, "result"], rows)
+    return table([*head, "result"], rows)
 
 
 def _what_went_on(samples: list[dict[str, float]]) -> str:
     """What the table says happened during the measurement."""
 
-    def median(figure: str) -> float:
+    def middle(figure: str) -> float:
         return statistics.median(sample[figure] for sample in samples)
 
     if "flushes" in samples[0]:
-        return f"{median('rate'):,.0f}/s, {median('flushes'):.0f} disk flushes"
+        return f"{middle('rate'):,.0f}/s, {middle('flushes'):.0f} disk flushes"
     if "work_rate" not in samples[0]:
         return "nothing"
-    return f"{median('work_operations'):,.0f} of them, half in {median('work_p50_us') / 1e3:.1f} ms"
+    return f"{middle('work_operations'):,.0f} of them, half in {middle('work_p50_us') / 1e3:.1f} ms"
 
 
 def _paced_outcome(result: dict[str, Any], verdict: Verdict) -> str:
@@ -199,10 +208,9 @@ def _paced_outcome(result: dict[str, Any], verdict: Verdict) -> str:
         shown = verdict.ratio
         busy = ", machine busy" if others_median(result) > OTHERS_SHARE_MAX else ""
         return f"p99.9 to Redis's: **{shown.median:.2f}** ({shown.least:.2f}..{shown.greatest:.2f}){busy}"
-    away = f", goal {_away(verdict)} away" if _away(verdict) else ""
-    return (
-        f"**{verdict.ratio.median:.2f}** of {result['floor']:g} / {result['goal']:g}, {REACHED[verdict.reached]}{away}"
-    )
+    missed = f", goal {away(verdict)} away" if away(verdict) else ""
+    targets = f"{result['floor']:g} / {result['goal']:g}"
+    return f"**{verdict.ratio.median:.2f}** of {targets}, {REACHED[verdict.reached]}{missed}"
 
 
 def _plausibility_table(results: list[dict[str, Any]]) -> str:
@@ -218,53 +226,13 @@ def _plausibility_table(results: list[dict[str, Any]]) -> str:
         for result in results
     ]
     head = ["load programs compared", "pipeline", "ours, 1,000/s", "redis-benchmark, 1,000/s", "ours busy"]
-    return _table([*head, "redis-benchmark busy"], rows)
-
-
-def _titles(result: dict[str, Any]) -> str:
-    return f"{result['ours']} against {result['redis']}" if result["ours"] != result["redis"] else str(result["ours"])
-
-
-def _outcome(verdict: Verdict) -> str:
-    shown = verdict.ratio
-    return f"**{shown.median:.2f}** ({shown.least:.2f}..{shown.greatest:.2f}), {REACHED[verdict.reached]}"
-
-
-def _away(verdict: Verdict) -> str:
-    """By which factor the goal is missed."""
-    assert verdict.away is not None
-    return "" if verdict.reached == "goal" else f"{verdict.away:.2f} ×"
-
-
-def _milliseconds(result: dict[str, Any], server: str, figure: str) -> str:
-    shown = spread([value / 1e3 for value in column(result, server, figure)])
-    return f"{shown.median:.2f} ({shown.least:.2f}..{shown.greatest:.2f})"
-
-
-def _figure(result: dict[str, Any], server: str, figure: str, digits: int) -> str:
-    """A median, or a dash for a run that has no such figure."""
-    samples = result["samples"][server]
-    if any(figure not in sample for sample in samples):
-        return "–"
-    return f"{statistics.median(column(result, server, figure)):.{digits}f}"
+    return table([*head, "redis-benchmark busy"], rows)
 
 
 def _rate(values: list[float]) -> str:
-    shown = spread(values)
-    digits = 1 if shown.median < 10_000 else 0
-    median, least, greatest = (f"{value / 1e3:.{digits}f}" for value in (shown.median, shown.least, shown.greatest))
-    return f"{median} ({least}..{greatest})"
+    shown = spread([value / 1e3 for value in values])
+    return with_range(shown, 1 if shown.median < 10 else 0)
 
 
 def _bytes(values: list[float]) -> str:
-    shown = spread(values)
-    return f"{shown.median:.0f} ({shown.least:.0f}..{shown.greatest:.0f})"
-
-
-def _ratio(shown: Spread) -> str:
-    return f"{shown.median:.2f} ({shown.least:.2f}..{shown.greatest:.2f})"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return with_range(spread(values), 0)

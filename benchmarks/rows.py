@@ -7,8 +7,10 @@ both, joined by `|`.
 
 from __future__ import annotations
 
+from benchmarks.compaction import CompactionRow, CompactorRow
 from benchmarks.measure import PER_OWNER, Fill, LoadRow, MemoryRow, Row, Side, Target
 from benchmarks.paced import Flood, StallRow, Steps, TailRow
+from benchmarks.restart import RestartRow
 
 PLAIN = Target(0.9, 1.0)
 PIPELINED_WRITE = Target(1.2, 1.6)
@@ -20,6 +22,11 @@ MEMORY = Target(1.5, 1.1)
 """Of memory, less is better: at most the floor, at best the goal."""
 STALL = Target(5.0, 2.0)
 """Milliseconds that the p99.9 of PING may take at most, and at best."""
+RESTART = Target(1.0, 3.0)
+COMPACTION = Target(2.0, 2.0)
+"""By how much a compaction may raise the p99 of others."""
+COMPACTOR = Target(1.0, 1.0)
+"""Of the memory that the process may have."""
 
 KEYS = "key:{any%10000}"
 SESSION = "s:{any%10000}"
@@ -38,6 +45,24 @@ TURNS_LONG = 100_000
 NOTE = "s:{any%2000} k:{any/2000%10}"
 
 OWNER = f"{{seq/{PER_OWNER}}}"
+
+QUARTER = 250_000
+OF_ALL_KINDS = (
+    Fill(QUARTER // PER_OWNER, "AMEM.CONV.CREATE s:{seq}"),
+    Fill(QUARTER, f"AMEM.CONV.APPEND s:{OWNER} user {{text}}"),
+    Fill(QUARTER, f"AMEM.WORK.SET s:{OWNER} k:{{seq%{PER_OWNER}}} {{text}}"),
+    Fill(QUARTER, f"AMEM.EPIS.LOG a:{OWNER} action {{text}}"),
+    Fill(QUARTER, "SET key:{seq} {text}"),
+)
+OF_ALL_KINDS_IN_REDIS = (
+    Fill(QUARTER, f"RPUSH s:{OWNER} user|{{text}}"),
+    Fill(QUARTER, f"HSET n:{OWNER} k:{{seq%{PER_OWNER}}} {{text}}"),
+    Fill(QUARTER, f"XADD a:{OWNER} * action {{text}}"),
+    Fill(QUARTER, "SET key:{seq} {text}"),
+)
+RESTART_NOTE = f"a quarter each of turns, notes, events and strings, {PER_OWNER} a session or agent"
+BIG_COUNT = 50_000
+"""Turns of the largest session."""
 
 ROWS: list[Row] = [
     LoadRow(
@@ -201,5 +226,64 @@ ROWS: list[Row] = [
         Side("an event", f"AMEM.EPIS.LOG a:{OWNER} action {{text}}"),
         Side("an entry of a stream", f"XADD a:{OWNER} * action {{text}}"),
         MEMORY,
+    ),
+    RestartRow(
+        "restartlog",
+        Side("from its log", "", OF_ALL_KINDS),
+        Side("from its AOF, as written", "", OF_ALL_KINDS_IN_REDIS),
+        RESTART,
+        note=RESTART_NOTE,
+    ),
+    RestartRow(
+        "restartbase",
+        Side("compacted before", "", OF_ALL_KINDS),
+        Side("AOF rewritten as commands", "", OF_ALL_KINDS_IN_REDIS),
+        RESTART,
+        compacted=True,
+        note=RESTART_NOTE,
+    ),
+    RestartRow(
+        "restartrdb",
+        Side("compacted before", "", OF_ALL_KINDS),
+        Side("AOF rewritten as a snapshot", "", OF_ALL_KINDS_IN_REDIS),
+        None,
+        compacted=True,
+        preamble=True,
+        note=RESTART_NOTE,
+    ),
+    CompactionRow(
+        "compactset",
+        Side("SET", f"SET key:{{any%{QUARTER}}} {{text}}", (Fill(QUARTER, "SET key:{seq} {text}"),)),
+        Side("SET", f"SET key:{{any%{QUARTER}}} {{text}}", (Fill(QUARTER, "SET key:{seq} {text}"),)),
+        COMPACTION,
+        note=f"{QUARTER:,} keys, one compaction after the other",
+    ),
+    CompactorRow(
+        "compactor",
+        Side(
+            "turns and strings",
+            "",
+            (
+                Fill(1, f"AMEM.CONV.CREATE s:{{seq}} WINDOW {BIG_COUNT}"),
+                Fill(BIG_COUNT, "AMEM.CONV.APPEND s:00000000 user {text:500}"),
+                Fill(QUARTER // PER_OWNER, "AMEM.CONV.CREATE t:{seq}"),
+                Fill(QUARTER, f"AMEM.CONV.APPEND t:{OWNER} user {{text:500}}"),
+                Fill(QUARTER, "SET key:{seq} {text:500}"),
+            ),
+        ),
+        Side(
+            "elements and strings",
+            "",
+            (
+                Fill(BIG_COUNT, "RPUSH s user|{text:500}"),
+                Fill(QUARTER, f"RPUSH t:{OWNER} user|{{text:500}}"),
+                Fill(QUARTER, "SET key:{seq} {text:500}"),
+            ),
+        ),
+        memory_mib=64,
+        factor=4,
+        largest="s:00000000",
+        target=COMPACTOR,
+        note=f"contents of 500 bytes, {BIG_COUNT:,} of them in one session; of Redis, the pages that had to be copied",
     ),
 ]

@@ -1,7 +1,7 @@
 """The servers that are compared: how each is started, on which core, and what the system says about its process.
 
 Both get a loopback port and an empty data folder of their own, write an append-only log under the same fsync policy,
-and neither compacts it during a run.
+and neither compacts it unless it is told to.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import redis
-
 from benchmarks.loader import BenchmarkError, pinned
 
-START_SECONDS_MAX = 30
+START_SECONDS_MAX = 60
+ASK_SECONDS = 0.005
+"""How often a server that starts is asked whether it is there."""
 OURS, REDIS = "amemdb", "redis"
 
 
@@ -44,6 +44,8 @@ class Server:
     variant: Variant
     port: int
     pid: int
+    start_seconds: float = 0.0
+    """From the start of the process to the first PONG."""
 
     @property
     def resident_bytes(self) -> int:
@@ -53,6 +55,29 @@ class Server:
                 return int(line.split()[1]) * 1024
         raise BenchmarkError(f"{self.variant.name} is gone")
 
+    @property
+    def cpu_seconds(self) -> float:
+        """User and system time of the process so far, all threads."""
+        return cpu_seconds(self.pid)
+
+    @property
+    def children(self) -> list[int]:
+        """The processes that it has started and that are not gone."""
+        found: list[int] = []
+        with suppress(OSError):  # a thread of it has ended meanwhile
+            for thread in Path(f"/proc/{self.pid}/task").iterdir():
+                found += map(int, (thread / "children").read_text().split())
+        return found
+
+
+def cpu_seconds(pid: int) -> float:
+    """The same of any process; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
 
 def ours() -> Variant:
     """The server of this repository, run by the Python that runs the benchmark."""
@@ -60,6 +85,7 @@ def ours() -> Variant:
 
     def command(port: int, folder: Path, fsync: str) -> list[str]:
         options = ["--port", str(port), "--dir", str(folder), "--appendfsync", fsync]
+        options += ["--auto-aof-rewrite-percentage", "0"]
         return [sys.executable, "-m", "amemdb", "serve", *options]
 
     return Variant(OURS, f"{__version__} on Python {sys.version.split()[0]}", command)
@@ -79,28 +105,52 @@ def redis_server(program: Path) -> Variant:
 
 
 @contextmanager
+def data_folder(name: str) -> Iterator[Path]:
+    """An empty folder for what a server keeps."""
+    folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def running(variant: Variant, fsync: str, core: int | None) -> Iterator[Server]:
     """A server of this variant with an empty data folder, which goes with it."""
-    folder = Path(tempfile.mkdtemp(prefix=f"bench-{variant.name}-"))
+    with data_folder(variant.name) as folder, serving(variant, fsync, core, folder) as server:
+        yield server
+
+
+@contextmanager
+def serving(variant: Variant, fsync: str, core: int | None, folder: Path, keep: bool = False) -> Iterator[Server]:
+    """A server on the data in `folder`. To keep what is there, it is stopped in order; else that may write a lot.
+
+    Its Python may keep the modules that it compiles, as an installation does: else each start would compile them again.
+    """
     port = _free_port()
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    data = folder / "data"
-    data.mkdir()
-    with (folder / "output").open("wb") as output:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["OPENBLAS_NUM_THREADS"] = "1"
+    data, output = folder / "data", folder / "output"
+    data.mkdir(exist_ok=True)
+    with output.open("wb") as target:
+        began = time.monotonic()
         process = subprocess.Popen(
             pinned(variant.command(port, data, fsync), core),
-            stdout=output,
-            stderr=output,
+            stdout=target,
+            stderr=target,
             stdin=subprocess.DEVNULL,
             env=environment,
         )
     try:
-        _wait_until_ready(variant, port, process, folder / "output")
-        yield Server(variant, port, process.pid)
+        _wait_until_ready(variant, port, process, output)
+        yield Server(variant, port, process.pid, time.monotonic() - began)
+        if keep:
+            process.send_signal(signal.SIGTERM)
+            if process.wait(START_SECONDS_MAX):
+                raise BenchmarkError(f"{variant.name} did not stop in order:\n{_end_of(output)}")
     finally:
-        process.send_signal(signal.SIGKILL)  # nothing is to be kept, and a clean stop may write a lot
+        process.kill()
         process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _free_port() -> int:
@@ -110,15 +160,27 @@ def _free_port() -> int:
 
 
 def _wait_until_ready(variant: Variant, port: int, process: subprocess.Popen[bytes], output: Path) -> None:
+    """Ask until the answer is PONG. One that says that it is loading, or says nothing, is not ready."""
     deadline = time.monotonic() + START_SECONDS_MAX
-    with redis.Redis(port=port, socket_timeout=5) as client:
-        while True:
-            try:
-                client.ping()
-                return
-            except (redis.ConnectionError, redis.ResponseError):
-                pass
-            if process.poll() is not None or time.monotonic() > deadline:
-                said = output.read_text(errors="replace")[-2000:]
-                raise BenchmarkError(f"{variant.name} did not start:\n{said}")
-            time.sleep(0.02)
+    while time.monotonic() < deadline and process.poll() is None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            while not _is_pong(connection):
+                time.sleep(ASK_SECONDS)
+            return
+        time.sleep(ASK_SECONDS)
+    raise BenchmarkError(f"{variant.name} did not start:\n{_end_of(output)}")
+
+
+def _is_pong(connection: socket.socket) -> bool:
+    connection.sendall(b"PING\r\n")
+    answer = b""
+    while not answer.endswith(b"\n"):
+        received = connection.recv(1_000)
+        if not received:
+            raise ConnectionResetError
+        answer += received
+    return answer.startswith(b"+PONG")
+
+
+def _end_of(output: Path) -> str:
+    return output.read_text(errors="replace")[-2_000:]

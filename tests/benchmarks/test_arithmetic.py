@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.arithmetic import Spread, judge, others_share, ratios, reached, spread, tally
+from benchmarks.arithmetic import Spread, compaction_ratio, judge, others_share, ratios, reached, spread, tally
 
 
 def sample(rate: float, cpu_us: float, loader_share: float = 0.5, others: float = 0.0) -> dict[str, float]:
@@ -107,3 +107,68 @@ def test_how_far_the_goal_is_is_a_factor_above_one_while_it_is_missed():
 def test_cases_with_targets_are_counted():
     results = [load([sample(95, 10)], [sample(100, 5)]), paced("tail", [1], [1]), paced("stalls", [9_000], [1])]
     assert tally(results) == {"goal": 0, "floor": 1, "below": 1, "undecided": 0}
+
+
+def restarted(ours: tuple[float, float], redis: tuple[float, float], others: float = 0.0, floor: float | None = 1.0):
+    samples = {
+        name: [{"seconds": seconds, "cpu_seconds": cpu, "others": others}]
+        for name, (seconds, cpu) in (("amemdb", ours), ("redis", redis))
+    }
+    return {"kind": "restart", "floor": floor, "goal": floor and 3.0, "samples": samples}
+
+
+@pytest.mark.parametrize(("ours_s", "want"), [(1.0, "goal"), (1.1, "floor"), (3.0, "floor"), (3.1, "below")])
+def test_of_a_restart_less_time_is_better(ours_s, want):
+    verdict = judge(restarted((ours_s, 9), (3.0, 1)))
+    assert (verdict.decided_by, verdict.reached, verdict.ratio.median) == ("time", want, 3.0 / ours_s)
+
+
+def test_a_restart_on_a_busy_machine_is_decided_by_cpu():
+    verdict = judge(restarted((9, 1), (3, 2), others=0.11))
+    assert (verdict.decided_by, verdict.reached, verdict.ratio.median) == ("CPU (machine busy)", "floor", 2.0)
+
+
+def test_nothing_is_asked_of_a_restart_without_a_target():
+    verdict = judge(restarted((1, 1), (3, 2), floor=None))
+    assert (verdict.ratio.median, verdict.reached, verdict.away) == (3.0, "", None)
+
+
+def beside_compactions(
+    with_ms: list[float], without_ms: list[float], late_us: float = 10, others: float = 0.0, share: float = 0.8
+):
+    samples = [
+        {"p99_us": a * 1e3, "alone_p99_us": b * 1e3, "late_p99_us": late_us, "others": others, "share": share}
+        for a, b in zip(with_ms, without_ms, strict=True)
+    ]
+    return {"kind": "compaction", "floor": 2.0, "goal": 2.0, "samples": {"amemdb": samples, "redis": samples}}
+
+
+@pytest.mark.parametrize(
+    ("with_ms", "without_ms", "want"), [(20, 10, "goal"), (21, 10, "below"), (4.9, 0.1, "goal"), (5, 0.1, "below")]
+)
+def test_a_compaction_may_double_the_p99_or_leave_it_small(with_ms, without_ms, want):
+    verdict = judge(beside_compactions([with_ms], [without_ms]))
+    assert (verdict.reached, verdict.ratio.median) == (want, with_ms / without_ms)
+
+
+def test_with_and_without_a_compaction_are_compared_round_by_round():
+    result = beside_compactions([10, 40, 90], [10, 20, 30])
+    assert judge(result).ratio == compaction_ratio(result, "redis") == Spread(2.0, 1.0, 3.0)
+
+
+@pytest.mark.parametrize("disturbed", [{"late_us": 1_001}, {"others": 0.11}])
+def test_a_busy_machine_neither_blames_a_compaction_nor_hides_it(disturbed):
+    assert judge(beside_compactions([30], [10], **disturbed)).reached == "undecided"
+    assert judge(beside_compactions([20], [10], **disturbed)).reached == "undecided"
+    assert judge(beside_compactions([4], [1], **disturbed)).reached == "goal"
+
+
+def test_nothing_is_decided_where_there_was_hardly_a_compaction():
+    assert judge(beside_compactions([1], [1], share=0.79)).reached == "undecided"
+
+
+@pytest.mark.parametrize(("peak", "want"), [(100, "goal"), (101, "below")])
+def test_the_process_that_compacts_may_have_its_bound(peak, want):
+    samples = {"amemdb": [{"peak_mib": peak, "bound_mib": 100}], "redis": [{"peak_mib": 1}]}
+    verdict = judge({"kind": "compaction", "floor": 1.0, "goal": 1.0, "samples": samples})
+    assert (verdict.decided_by, verdict.reached, verdict.ratio.median) == ("memory", want, peak / 100)

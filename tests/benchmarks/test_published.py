@@ -21,8 +21,13 @@ def test_the_page_shows_exactly_the_published_run():
 
 def test_the_published_run_is_whole():
     run = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    said = re.search(r"Not in this run yet:([^.]*)\.", PAGE.read_text(encoding="utf-8"))
+    missing = re.findall(r"`(\w+)`", said[1]) if said else []
     want = [
-        (row.key, case.pipeline, case.target.floor if case.target else None) for row in ROWS for case in row.cases()
+        (row.key, case.pipeline, case.target.floor if case.target else None)
+        for row in ROWS
+        if row.key not in missing
+        for case in row.cases()
     ]
     assert [(result["row"], result["pipeline"], result["floor"]) for result in run["results"]] == want
     assert run["settings"]["rounds"] >= 3
