@@ -130,6 +130,7 @@ def _persistence(state: ServerState, stores: Stores, now_ms: int, walk: Walk) ->
         yield "compaction_read_bytes", compaction.progress.read
         yield "compaction_read_bytes_total", compaction.progress.of
         yield "compaction_written_bytes", compaction.progress.written
+        yield "compaction_parts", compaction.parts
         yield "compaction_peak_memory", compaction.peak_bytes
     if state.log_status is None:
         return

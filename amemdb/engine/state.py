@@ -89,6 +89,10 @@ class Compaction(context.Compaction, Protocol):
         """How long the one under way has taken so far; negative if there is none."""
 
     @property
+    def parts(self) -> int:
+        """Of how many parts the last one was made."""
+
+    @property
     def peak_bytes(self) -> int:
         """Memory that the last one took at its peak."""
 

@@ -113,6 +113,8 @@ class Compaction:
         """How long the last one took; negative if there was none."""
         self.last_save_s = int(now_s())
         """When the last one went well, as Unix time; before the first, when the server started."""
+        self.parts = 0
+        """Of how many parts the last one was made."""
         self.peak_bytes = 0
         """Memory that the process of the last one had at its peak."""
         self._task: asyncio.Task[None] | None = None
@@ -261,7 +263,7 @@ class Compaction:
         finally:
             if self._process is not None:
                 self._process.kill()
-        self.peak_bytes = done["peak_memory_bytes"]
+        self.parts, self.peak_bytes = done["parts"], done["peak_memory_bytes"]
         return Base(done["number"], done["offset"], done["time_ms"], done["size"])
 
     def _drive(self, task: Task, result: asyncio.Future[dict[str, Any]]) -> None:
