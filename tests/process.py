@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,11 +18,12 @@ LISTENING = re.compile(r"ready on 127\.0\.0\.1:(\d+)")
 
 
 class ServerProcess:
-    """`python -m amemdb serve` on a data folder, as a context manager."""
+    """`python -m amemdb serve` on a data folder, as a context manager; `environment` adds to that of the test."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self._options = options
+        self._environment = {**os.environ, **(environment or {})}
         self._output = directory.parent / f"{directory.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
@@ -50,7 +52,9 @@ class ServerProcess:
         before = len(self.output) if self._output.exists() else 0
         command = [sys.executable, "-m", "amemdb", "serve", "--port", "0", "--dir", str(self.directory), *self._options]
         with self._output.open("ab") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=self._environment
+            )
         self.wait_until(lambda: LISTENING.search(self.output, before) is not None, "the server to be ready")
         found = LISTENING.search(self.output, before)
         assert found is not None

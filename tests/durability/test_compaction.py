@@ -135,6 +135,7 @@ def test_one_at_a_time(server: ServerProcess, client: redis.Redis):
         client.execute_command("BGSAVE")
     assert client.execute_command("BGSAVE", "SCHEDULE")
     assert info(client)["aof_rewrite_scheduled"] == 1
+    server.wait_until(lambda: bool(compactors_of(server)), "the process to start")  # so the log is closed up to here
     client.set("another", 1)
     wait_for_the_end(server, client)
     assert info(client)["aof_rewrites"] == 2
