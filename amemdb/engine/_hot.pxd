@@ -42,7 +42,7 @@ cdef class HotPath:
     cdef bint resp3
     cdef int db
     cdef long long now_ms
-    cdef long long offset
+    cdef readonly long long offset  # where the log is, with what gathers here
     cdef long long _room
     cdef long long _slow_from_ns
     cdef long long _began_ns

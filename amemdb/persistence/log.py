@@ -532,6 +532,9 @@ class Log:
                 self.files.next.end = done.end
                 self._segment_at = _EVER
             return
+        if done.stage == "sync" and step.number == self.files.current.number:
+            self._failed(done, now)
+            return
         if self.last_error != _text(done.error):
             self._report("warning", f"no room can be reserved ahead for the log: {_text(done.error)}")
         self.last_error = _text(done.error)

@@ -180,6 +180,8 @@ class LogWriter:
                     self._rebase(step, done)
         except OSError as error:
             done.error = error
+            if isinstance(error, UnsyncedError):
+                done.stage = "sync"
         else:
             done.stage = ""
 
@@ -344,11 +346,15 @@ def _write_blocks(file: File, headers: BlockHeaders, position: int, blocks: tupl
     return position
 
 
+class UnsyncedError(OSError):
+    """A sync of a file has failed. No lack of room: all else that was written to it is in doubt as well."""
+
+
 def reserve(file: File, end: int, count_wanted: int, count_min: int, *, filled: bool = False) -> int:
     """Reserve room in `file` behind `end`, what is wanted or at least the minimum, and return where it ends.
 
     A refused reservation may have taken part of the room: it is given back, others need it. With `filled` the zeros
-    are on disk in the end.
+    are on disk in the end; `UnsyncedError` if a sync has failed meanwhile.
     """
     for count in (count_wanted, count_min):
         if count <= 0:
@@ -357,6 +363,8 @@ def reserve(file: File, end: int, count_wanted: int, count_min: int, *, filled: 
             file.allocate(end, count)
             if filled:
                 _fill(file, end, count)
+        except UnsyncedError:
+            raise
         except OSError:
             file.truncate(end)
             if count == count_min:
@@ -377,5 +385,8 @@ def _fill(file: File, position: int, count: int) -> None:
     while position < end:
         count = min(_FILL_BYTES, end - position)
         file.write_at(position, zeros[:count])
-        file.sync()
+        try:
+            file.sync()
+        except OSError as error:
+            raise UnsyncedError(error.errno, error.strerror) from error
         position += count

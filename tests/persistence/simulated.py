@@ -22,6 +22,7 @@ from amemdb.persistence.steps import ELSEWHERE, Beside, Done, Step
 from amemdb.stores.records import KEY_SET
 
 SECTOR = 512
+PAGE = 4096
 
 
 class Stopped(BaseException):
@@ -73,8 +74,7 @@ class SimulatedFile:
             inode.platter = _survivor(inode, self._disk.random)
             inode.unsynced.clear()
             raise
-        inode.platter = bytearray(inode.cache)
-        inode.unsynced.clear()
+        _apply(inode)
 
     def allocate(self, position: int, count: int) -> None:
         assert count > 0, "the system refuses to allocate nothing"
@@ -105,6 +105,23 @@ def _resize(data: bytearray, size: int) -> None:
         del data[size:]
     else:
         data.extend(bytes(size - len(data)))
+
+
+def _apply(inode: Inode) -> None:
+    """All that was not synced reaches the platter, in whole pages. What a failed sync has dropped does so only if it
+    lies in a page that was written again.
+    """
+    cache, data = inode.cache, inode.platter
+    for kind, position, _ in inode.unsynced:
+        if kind == "size":
+            _resize(data, position)  # what was cut off does not come back with the next growth
+    _resize(data, len(cache))
+    for kind, position, written in inode.unsynced:
+        if kind == "write":
+            start, end = position - position % PAGE, position + len(written)
+            end = min(end + -end % PAGE, len(cache))
+            data[start:end] = cache[start:end]
+    inode.unsynced.clear()
 
 
 def _survivor(inode: Inode, random: Random) -> bytearray:
@@ -229,7 +246,7 @@ class SimulatedDisk:
             else:
                 assert inode is not None
                 names[name] = inode
-        for inode in set(names.values()):
+        for inode in dict.fromkeys(names.values()):
             inode.cache = _survivor(inode, self.random)
             inode.platter = bytearray(inode.cache)
             inode.unsynced.clear()
