@@ -6,6 +6,8 @@ A mistake of the user is one line on standard error and exit code 2, never a tra
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from importlib import import_module
 from io import TextIOWrapper
@@ -57,6 +59,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    if sys.stdout is None:  # it was closed: what would be said there is said to nobody
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (until the end)
     if isinstance(sys.stdout, TextIOWrapper):  # what the terminal's encoding has no character for is shown as an escape
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -67,6 +71,11 @@ def main() -> None:
     except click.ClickException as error:
         click.echo(f"amemdb: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        click.echo("amemdb: what it had to say could not be written: no space left", err=True)
+        os._exit(1)  # or the same would be met again on the way out
     except (click.Abort, KeyboardInterrupt):
         click.echo("amemdb: interrupted", err=True)
         sys.exit(INTERRUPTED_EXIT_CODE)

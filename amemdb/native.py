@@ -26,6 +26,7 @@ MODULES = (
     "amemdb.stores._timeline",
     "amemdb.stores._working",
     "amemdb.commands._turns",
+    "amemdb.persistence._replay",
     "amemdb.persistence._writing",
     "amemdb.engine._hot",
     "amemdb.engine._traffic",

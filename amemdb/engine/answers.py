@@ -1,8 +1,8 @@
 """What the engine gives for a request when it cannot give the bytes of the reply at once.
 
-A reply that is worked out first is a `Pending`: its work is done in a thread, or on the loop in slices, or it is waited
-for, and then goes to `Engine.resume`. A long reply whose value is known is a `Parts`, which gives its bytes piece by piece. Whoever sends
-the replies keeps those of one connection in order; see `amemdb.server.connection`.
+A reply that is worked out first is a `Pending`: its work is done in a thread, or on the loop in slices, or something is
+waited for; then it goes to `Engine.resume`. A long reply whose value is known is a `Parts`, which gives its bytes piece
+by piece. Whoever sends the replies keeps those of one connection in order; see `amemdb.server.connection`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ class Pending:
     __slots__ = ("argv", "command", "deferred", "session", "spent_ns")
 
     def __init__(
-        self, session: Session, command: Command, argv: list[bytes], deferred: Awaited | Deferred | Sliced, spent_ns: int
+        self,
+        session: Session,
+        command: Command,
+        argv: list[bytes],
+        deferred: Awaited | Deferred | Sliced,
+        spent_ns: int,
     ) -> None:
         self.session = session
         self.command = command

@@ -216,10 +216,6 @@ cdef struct Payload:
 cdef class Tail:
     """The end of the current segment: what all its block headers have in common, and the file."""
 
-    cdef int _descriptor
-    cdef uint64_t _number
-    cdef uint64_t _keyed[8]
-
     def __init__(self, int descriptor, bytes log_id not None, uint64_t number):
         """`descriptor` stays the caller's to close."""
         cdef uint8_t key[BLAKE_BLOCK_BYTES]
@@ -246,6 +242,7 @@ cdef class Tail:
     cdef void _pack(
         self, uint8_t *packed, uint64_t position, uint64_t offset, uint64_t durable, const char *data, size_t size
     ) noexcept nogil:
+        """Write the header of that block to `packed`, 40 bytes."""
         cdef uint8_t message[BLAKE_BLOCK_BYTES]
         cdef uint64_t state[8]
         memset(message, 0, BLAKE_BLOCK_BYTES)

@@ -173,50 +173,58 @@ def read_base(disk: Disk, log_id: bytes, base: Base) -> Iterator[BaseBlock]:
 
     `OSError` when the disk does not give its bytes.
     """
-    if base.name not in disk.names():
-        raise CorruptLogError(disk.path(base.name), 0, "the file is missing")
-    file = disk.open(base.name)
-    try:
-        yield from _BaseReader(disk.path(base.name), file, log_id, base).blocks()
-    finally:
-        file.close()
+    reader = BaseReader(disk, log_id, base)
+    for position, payload in reader.payloads():
+        yield BaseBlock(position, position + BLOCK_HEADER_BYTES + len(payload), reader.records(position, payload))
 
 
-class _BaseReader:
-    def __init__(self, path: str, file: File, log_id: bytes, base: Base) -> None:
-        self._path = path
-        self._window = Window(file)
+class BaseReader:
+    """What `read_base` does, in two steps, for whoever can do without the records."""
+
+    def __init__(self, disk: Disk, log_id: bytes, base: Base) -> None:
+        self._disk = disk
+        self._path = disk.path(base.name)
         self._log_id = log_id
         self._base = base
         self._reader = FrameReader()
 
-    def blocks(self) -> Iterator[BaseBlock]:
-        window, base = self._window, self._base
+    def payloads(self) -> Iterator[tuple[int, memoryview]]:
+        """The position of every block, and its payload, which is whole; the last one is empty."""
+        if self._base.name not in self._disk.names():
+            raise self._corrupt(0, "the file is missing")
+        file = self._disk.open(self._base.name)
+        try:
+            yield from self._payloads(Window(file))
+        finally:
+            file.close()
+
+    def _payloads(self, window: Window) -> Iterator[tuple[int, memoryview]]:
+        base = self._base
         if window.size != base.size:  # 1
             at = min(window.size, base.size)
             raise self._corrupt(at, f"the file has {window.size} bytes instead of {base.size}")
-        self._require_header()
+        self._require_header(window)
         position, offset = BASE_HEADER_BYTES, 0
         while True:
-            header = self._block_header(position, offset)
+            header = self._block_header(window, position, offset)
             start, end = position + BLOCK_HEADER_BYTES, position + BLOCK_HEADER_BYTES + header.length
+            payload = window.view(start, header.length)
             if not header.length:
                 break
-            payload = window.view(start, header.length)
             if len(payload) < header.length:
                 raise self._corrupt(position, f"the file ends inside a block of {header.length} bytes")
             if crc32(payload) != header.crc:
                 raise self._corrupt(position, f"the checksum of a block of {header.length} bytes is wrong")
-            yield BaseBlock(position, end, self._records(start, payload))
+            yield position, payload
             position, offset = end, offset + header.length
         if header.durable != offset or end != base.size:
             raise self._corrupt(position, "what closes the file is not at its end")
-        yield BaseBlock(position, end, [])
+        yield position, payload
 
-    def _require_header(self) -> None:
+    def _require_header(self, window: Window) -> None:
         base = self._base
         try:
-            header = parse_base_header(self._window.view(0, BASE_HEADER_BYTES))
+            header = parse_base_header(window.view(0, BASE_HEADER_BYTES))
         except FormatError as error:
             raise self._corrupt(error.at, error.reason) from None
         if header is None:  # 2
@@ -224,8 +232,8 @@ class _BaseReader:
         if header != (self._log_id, base.number, base.offset, base.time_ms):
             raise self._corrupt(0, "the file belongs to another log or to another place in it")
 
-    def _block_header(self, position: int, offset: int) -> BlockHeader:
-        view = self._window.view(position, BLOCK_HEADER_BYTES)
+    def _block_header(self, window: Window, position: int, offset: int) -> BlockHeader:
+        view = window.view(position, BLOCK_HEADER_BYTES)
         header = parse_block_header(view, self._log_id, self._base.number, position)
         if header is None:  # 3
             raise self._corrupt(position, "here should be the header of a block")
@@ -237,14 +245,18 @@ class _BaseReader:
             raise self._corrupt(position, "a block says that something is durable, which no base does")
         return header
 
-    def _records(self, start: int, payload: memoryview) -> list[Record]:
+    def records(self, position: int, payload: memoryview, start: int = 0) -> list[Record]:
+        """The records of the block at `position` from byte `start` of its payload on."""
+        payload = payload[start:]
+        if not payload:
+            return []
         try:
             records = self._reader.read(payload)
             if not _all_known(records):  # 4
                 index, reason = next((i, why) for i, one in enumerate(records) if (why := misfit_record(one)))
                 raise FormatError(frame_start(payload, index), reason)
         except FormatError as error:
-            raise self._corrupt(start + error.at, error.reason) from None
+            raise self._corrupt(position + BLOCK_HEADER_BYTES + start + error.at, error.reason) from None
         return records
 
     def _corrupt(self, position: int, reason: str) -> CorruptLogError:

@@ -1,12 +1,14 @@
-"""The process that compacts: `python -m amemdb.persistence.compactor FOLDER`, started by the server.
+"""The process that compacts: `python -m amemdb.persistence.compactor FOLDER [DESCRIPTOR]`, started by the server.
 
-It takes a task (`compaction.Task`) as one line of JSON on standard input and tells on standard output, also a line of
-JSON each time, how far it is: `{"read": …, "of": …, "written": …, "part": …, "parts": …}`, sizes in bytes. The last
-line says what came of it: `{"done": {"number", "offset", "time_ms", "size", "records", "objects", "parts",
-"peak_memory_bytes"}}`. If nothing did, the last line on standard error says why and the exit code is 1.
+The server gives it the folder open, by its descriptor: the name may by now be another one's. It takes a task
+(`compaction.Task`) as one line of JSON on standard input and tells on standard output, also a line of JSON each time,
+how far it is: `{"read": …, "of": …, "written": …, "part": …, "parts": …}`, sizes in bytes. The last line says what came
+of it: `{"done": {"number", "offset", "time_ms", "size", "records", "objects", "parts", "peak_memory_bytes"}}`. If
+nothing did, the last line on standard error says why and the exit code is 1.
 
-It takes from the server as little as it can: it runs when no other process wants the processor, reads and writes when
-no other wants the disk, as far as the system has such priorities, and lets go of the pages of the files that it reads
+It takes from the server as little as it can: it has a low priority for the processor, though not the lowest, with which
+it would never come to its end on a busy machine; reads and writes when no other wants the disk, where the system has
+such a priority; and lets go of the pages of the files that it reads
 and writes, so that they do not push out of memory what is of use. A server that has gone takes it along: it ends
 with its parent.
 """
@@ -20,6 +22,7 @@ import json
 import os
 import resource
 import signal
+import stat
 import sys
 import time
 from dataclasses import asdict
@@ -30,7 +33,8 @@ from amemdb.persistence.disk import FolderDisk, FolderFile
 
 TELL_S = 0.2
 """How often it tells how far it is."""
-_NICE = 19
+_NICE = 10
+"""A tenth of a processor that another process would have for itself."""
 _PAGES_BYTES = 8 * 1024 * 1024
 """So much is read before its pages are let go of."""
 
@@ -87,16 +91,17 @@ class _OrphanedError(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Compact in the folder that is the only argument; the exit code."""
+    """Compact in the folder that the arguments name; the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # from a terminal it comes to the server as well, which decides
     gc.disable()  # what is loaded is no garbage, and the stores free what they drop
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded: a second thread takes memory
     parent = os.getppid()
     try:
-        if len(arguments) != 1:
-            raise StorageError("the folder of the log is wanted as the only argument")
+        folder, *rest = arguments or [""]
+        if not folder or len(rest) > 1 or not all(word.isdigit() for word in rest):
+            raise StorageError("the folder of the log is wanted as an argument, and maybe its descriptor")
         _stand_back()
-        _compact(arguments[0], sys.stdin.buffer.readline(), parent)
+        _compact(folder, int(rest[0]) if rest else None, sys.stdin.buffer.readline(), parent)
     except CorruptLogError as error:
         return _refuse(f"{error.file} is damaged at byte {error.position}: {error.reason}")
     except StorageError as error:
@@ -106,16 +111,20 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _compact(folder: str, line: bytes, parent: int) -> None:
+def _compact(folder: str, descriptor: int | None, line: bytes, parent: int) -> None:
     from amemdb.persistence.compaction import Task, compact
 
     try:
         task = Task.from_json(line)
     except ValueError as error:
         raise StorageError(f"what is on standard input is no task: {error}") from None
-    if not os.path.isdir(folder):
+    try:
+        is_folder = stat.S_ISDIR(os.stat(folder if descriptor is None else descriptor).st_mode)
+    except OSError:
+        is_folder = False
+    if not is_folder:
         raise StorageError(f"{folder} is no folder")
-    work = compact(_PassingDisk(folder), task)
+    work = compact(_PassingDisk(folder, descriptor), task)
     told_s = 0.0
     while True:
         if os.getppid() != parent:
@@ -137,9 +146,6 @@ def _stand_back() -> None:
     """Have the system prefer everybody else. What it does not have or does not allow is left out."""
     with contextlib.suppress(OSError):
         os.nice(_NICE)
-    if hasattr(os, "SCHED_IDLE"):
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     number = _IOPRIO_SET.get(os.uname().machine)
     if sys.platform == "linux" and number is not None:
         with contextlib.suppress(OSError, AttributeError):

@@ -47,6 +47,8 @@ class Copied:
 def backup(folder: Path, destination: Path, on_bytes: OnBytes) -> Copied:
     """A copy of `folder` as the new folder `destination`. `StorageError` if there is none that a start would take."""
     _require_absent(destination)
+    if folder.resolve() in destination.resolve().parents:
+        raise StorageError(f"{destination} lies in {folder}, which is what is to be copied: choose another place")
     source = folder_disk(folder)
     try:
         with _made(destination) as target:

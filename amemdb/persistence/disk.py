@@ -13,6 +13,7 @@ import errno
 import fcntl
 import os
 import resource
+import stat
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -144,13 +145,22 @@ class FolderDisk:
     somebody renames the folder.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, descriptor: int | None = None) -> None:
+        """`descriptor` is of the folder where another process has opened it; `folder` is only its name then."""
         self.folder = os.path.abspath(folder)
+        if descriptor is not None:
+            self._descriptor = descriptor
+            return
         try:
             _make_folder(self.folder)
             self._descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise StorageError(f"the data folder {self.folder} cannot be used: {_what_to_do(error)}") from error
+
+    @property
+    def descriptor(self) -> int:
+        """What the system knows the folder by."""
+        return self._descriptor
 
     def create(self, name: str, *, replace: bool = False) -> FolderFile:
         return self._open(name, os.O_RDWR | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL))
@@ -159,7 +169,12 @@ class FolderDisk:
         return self._open(name, os.O_RDWR if write else os.O_RDONLY)
 
     def _open(self, name: str, flags: int) -> FolderFile:
-        return FolderFile(os.open(name, flags | os.O_CLOEXEC, _FILE_MODE, dir_fd=self._descriptor))
+        # Without O_NONBLOCK the opening of a pipe somebody put there would wait for another end.
+        opened = os.open(name, flags | os.O_CLOEXEC | os.O_NONBLOCK, _FILE_MODE, dir_fd=self._descriptor)
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            os.close(opened)
+            raise OSError(errno.EINVAL, "it is not a regular file", name)
+        return FolderFile(opened)
 
     def names(self) -> list[str]:
         return sorted(os.listdir(self._descriptor))

@@ -7,17 +7,22 @@ says so.
 
 Closed segments, which compaction reads, were synced before the next one took over: there is no torn tail in them, and
 any damage is corruption.
+
+Where the records go straight into `Stores`, native code takes what it can from the front of each payload
+(`_replay.pyx`), and what is left is read as everything is for any other `apply`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from amemdb import native
 from amemdb.errors import CorruptLogError, StorageError
-from amemdb.persistence.base import read_base
+from amemdb.persistence.base import BaseReader
 from amemdb.persistence.codec import (
     BLOCK_HEADER_BYTES,
     FORMAT_VERSION,
@@ -35,11 +40,18 @@ from amemdb.persistence.disk import Disk, File
 from amemdb.persistence.manifest import Base, Manifest, Segment
 from amemdb.persistence.scan import Window, durable_behind, nonzero_end
 from amemdb.stores.records import Record
+from amemdb.stores.stores import Stores
+
+if TYPE_CHECKING or native.ENABLED:
+    from amemdb.persistence._replay import Replayer
+    from amemdb.persistence._writing import Tail
 
 Progress = Callable[[int, int], None]
 """Takes the bytes read and the bytes in all."""
 
 _PROGRESS_BYTES = 16 * 1024 * 1024
+_STORES_APPLY = Stores.apply
+_OFFSET_MAX = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,14 @@ class RecoveryReport:
     duration_s: float = 0.0
 
 
+def replayer_of(apply: Callable[[Record], None]) -> Replayer | None:
+    """What does natively what `apply` does, if that is the method of some `Stores` and nothing lies in between."""
+    stores = getattr(apply, "__self__", None)
+    if native.ENABLED and type(stores) is Stores and getattr(apply, "__func__", None) is _STORES_APPLY:
+        return Replayer(stores)
+    return None
+
+
 def recover(
     disk: Disk, manifest: Manifest, apply: Callable[[Record], None], on_progress: Progress | None = None
 ) -> RecoveryReport:
@@ -108,6 +128,7 @@ class Replay:
         self._disk = disk
         self._manifest = manifest
         self._apply = apply
+        self._replayer = replayer_of(apply)
         self._end = end
         self._reader = FrameReader()
         self._bytes_before = 0
@@ -148,20 +169,33 @@ class Replay:
                 file.close()
 
     def _base(self, base: Base) -> Iterator[int]:
-        report, apply = self.report, self._apply
+        report, apply, replayer = self.report, self._apply, self._replayer
         report.offset = report.durable_offset = base.offset
         report.last_time_ms = base.time_ms
-        for block in read_base(self._disk, self._manifest.log_id, base):
-            try:
-                for record in block.records:
+        reader = BaseReader(self._disk, self._manifest.log_id, base)
+        for position, payload in reader.payloads():
+            taken = 0
+            if replayer is not None:
+                with self._applying(base, position):
+                    taken = replayer.take_records(payload)
+                report.base_records += replayer.record_count
+            records = reader.records(position, payload, taken)
+            with self._applying(base, position):
+                for record in records:
                     apply(record)
-            except BaseException as bug:  # passes on; only the place is added
-                bug.add_note(f"while applying the block at byte {block.position} of {self._disk.path(base.name)}")
-                raise
-            report.base_records += len(block.records)
-            yield block.end
+            report.base_records += len(records)
+            yield position + BLOCK_HEADER_BYTES + len(payload)
         report.records = report.base_records
         report.bytes = report.base_bytes = base.size
+
+    @contextmanager
+    def _applying(self, base: Base, position: int) -> Iterator[None]:
+        """A bug in applying passes on, and says in which block it was."""
+        try:
+            yield
+        except BaseException as bug:
+            self._note(bug, base, position)
+            raise
 
     # -- one segment -----------------------------------------------------------------------------
 
@@ -174,8 +208,15 @@ class Replay:
         end = self._stops_at()
         position = report.position = SEGMENT_HEADER_BYTES
         log_id, number = self._manifest.log_id, segment.number
+        # Compaction looks at its memory, and whether it is still wanted, after each block.
+        tail = None if self._replayer is None or self._end is not None else Tail(-1, log_id, number)
         while report.offset != end:
-            header = parse_block_header(window.view(position, BLOCK_HEADER_BYTES), log_id, number, position)
+            view = window.view(position, BLOCK_HEADER_BYTES)
+            if tail is not None and (taken := self._small_blocks(tail, segment, window.held(position))):
+                position += taken
+                yield self._bytes_before + position
+                continue
+            header = parse_block_header(view, log_id, number, position)
             if header is None:
                 if end is None and nonzero_end(file, position) == position:  # 4
                     break
@@ -228,6 +269,25 @@ class Replay:
             raise self._corrupt(segment, position, "a block reaches into the next file")
         return None
 
+    def _small_blocks(self, tail: Tail, segment: Segment, held: memoryview) -> int:
+        """Apply what native code takes of the blocks that begin `held`; how many bytes they are."""
+        report, replayer, end = self.report, self._replayer, self._stops_at()
+        assert replayer is not None
+        try:
+            end = _OFFSET_MAX if end is None else end
+            taken = replayer.take_blocks(tail, held, report.position, report.offset, end)
+        except BaseException as bug:  # passes on; only the place is added
+            self._note(bug, segment, report.position + replayer.begun)
+            raise
+        if taken:
+            report.position += taken
+            report.blocks += replayer.block_count
+            report.offset += replayer.payload_bytes
+            report.durable_offset = max(report.durable_offset, replayer.durable)
+            report.closed = replayer.closed
+            self._count(replayer)
+        return taken
+
     # -- one block -------------------------------------------------------------------------------
 
     def _block(self, segment: Segment, position: int, header: BlockHeader, payload: memoryview) -> None:
@@ -236,31 +296,48 @@ class Replay:
         report.offset += header.length
         report.durable_offset = max(report.durable_offset, header.durable)
         report.closed = header.length == 0
+        taken = 0
         try:
-            frames = self._reader.read(payload)
-            self._frames(frames, payload)
+            if self._replayer is not None:
+                taken = self._replayer.take_frames(payload)
+                self._count(self._replayer)
+            if taken < len(payload):
+                rest = payload[taken:]
+                self._frames(self._reader.read(rest), rest)
         except FormatError as error:
-            raise self._corrupt(segment, position + BLOCK_HEADER_BYTES + error.at, error.reason) from None
+            at = position + BLOCK_HEADER_BYTES + taken + error.at
+            raise self._corrupt(segment, at, error.reason) from None
         except BaseException as bug:  # passes on; only the place is added
-            bug.add_note(f"while applying the block at byte {position} of {self._disk.path(segment.name)}")
+            self._note(bug, segment, position)
             raise
+
+    def _count(self, replayer: Replayer) -> None:
+        """Count what was taken natively."""
+        report = self.report
+        report.records += replayer.record_count
+        if replayer.frame_count:
+            report.frames += replayer.frame_count
+            report.last_time_ms = replayer.time_ms
+
+    def _note(self, bug: BaseException, file: Base | Segment, position: int) -> None:
+        bug.add_note(f"while applying the block at byte {position} of {self._disk.path(file.name)}")
 
     def _frames(self, frames: list[tuple[Any, ...]], payload: memoryview) -> None:
         """Apply the frames of one block (7). Nearly all have one record, and a load is made of millions of them."""
-        if not frames:
-            return
         report, apply, known = self.report, self._apply, KNOWN_KINDS
         records = 0
         for frame in frames:
             if type(frame) is tuple and len(frame) == 2:
                 now_ms, record = frame
-                if type(now_ms) is int and type(record) is tuple and record and record[0] in known:
+                is_one = type(now_ms) is int and type(record) is tuple and len(record) > 0
+                if is_one and type(record[0]) is int and record[0] in known:
                     apply(record)
                     records += 1
                     continue
             reason = misfit(frame)
             if reason is not None:
-                raise FormatError(frame_start(payload, frames.index(frame)), reason)
+                index = next(index for index, one in enumerate(frames) if one is frame)
+                raise FormatError(frame_start(payload, index), reason)
             for record in frame[1:]:
                 apply(record)
             records += len(frame) - 1

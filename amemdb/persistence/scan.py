@@ -39,6 +39,10 @@ class Window:
             self._base, start = position, 0
         return memoryview(self._data)[start : start + count]
 
+    def held(self, position: int) -> memoryview:
+        """What is kept from `position` on, which was looked at just now."""
+        return memoryview(self._data)[position - self._base :]
+
 
 def nonzero_end(file: File, position: int) -> int:
     """The position behind the last byte from `position` on that is not zero; `position` if there is none."""

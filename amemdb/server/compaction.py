@@ -28,6 +28,7 @@ import amemdb
 from amemdb.errors import StorageError
 from amemdb.limits import EXPIRE_BATCH_MAX
 from amemdb.persistence.compaction import Progress, Task
+from amemdb.persistence.disk import FolderDisk
 from amemdb.persistence.log import Report
 from amemdb.persistence.manifest import Base, base_name
 from amemdb.server.log_service import Closed
@@ -78,27 +79,27 @@ class Compaction:
         self,
         loop: asyncio.AbstractEventLoop,
         log: Log,
-        folder: str,
+        disk: FolderDisk,
         *,
         settings: Callable[[], Settings],
         expire: Callable[[int], int],
         expire_in_ms: Callable[[], int],
-        data_bytes: Callable[[], int],
+        data_size: Callable[[], tuple[int, int]],
         now_s: Callable[[], float],
         monotonic_s: Callable[[], float],
         report: Report,
         bug: Callable[[BaseException], None],
     ) -> None:
         """`expire` removes at most so many dead objects and says how many there were, `expire_in_ms` in what time all
-        that is dead now can be removed. `data_bytes` is what all objects take in memory.
+        that is dead now can be removed. `data_size` is how many objects there are and what they take in memory.
         """
         self._loop = loop
         self._log = log
-        self._folder = folder
+        self._disk = disk
         self._settings = settings
         self._expire = expire
         self._expire_in_ms = expire_in_ms
-        self._data_bytes = data_bytes
+        self._data_size = data_size
         self._now_s = now_s
         self._monotonic_s = monotonic_s
         self._report = report
@@ -246,6 +247,8 @@ class Compaction:
     async def _make_base(self, closed: Closed) -> Base:
         """Have the process make the base; `StorageError` with its words if it could not."""
         memory = self._settings().memory
+        count, count_bytes = self._data_size()
+        parts = min(count, math.ceil(count_bytes * ROOM_FACTOR / memory))  # an object is never divided
         task = Task(
             log_id=closed.log_id,
             base=closed.base,
@@ -253,11 +256,14 @@ class Compaction:
             end=closed.offset,
             number=closed.number,
             memory_bytes=memory,
-            parts=max(1, math.ceil(self._data_bytes() * ROOM_FACTOR / memory)),
+            parts=max(1, parts),
         )
         result: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         thread = threading.Thread(target=self._drive, args=(task, result), name="amemdb-compaction", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise StorageError(f"the thread for it cannot be started: {error}") from error
         try:
             done = await result
         finally:
@@ -278,12 +284,14 @@ class Compaction:
     def _listen(self, task: Task) -> dict[str, Any]:
         package_folder = str(Path(amemdb.__file__).parents[1])
         paths = [package_folder, os.environ.get("PYTHONPATH", "")]
+        folder, descriptor = self._disk.folder, self._disk.descriptor
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "amemdb.persistence.compactor", self._folder],
+                [sys.executable, "-P", "-m", "amemdb.persistence.compactor", folder, str(descriptor)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(descriptor,),
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             )
         except OSError as error:
@@ -294,23 +302,24 @@ class Compaction:
                 process.kill()
             assert process.stdin is not None
             assert process.stdout is not None
-            assert process.stderr is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(task.to_json().encode() + b"\n")
                 process.stdin.close()
             done: dict[str, Any] | None = None
+            words = ""
             for line in process.stdout:
-                told = json.loads(line)
-                if "done" in told:
-                    done = told["done"]
-                else:
+                told = _parsed(line)
+                if isinstance(told, Progress):
                     self._call(self._told, told)
-            words = process.stderr.read().decode("utf-8", "replace").strip()
+                elif told is not None:
+                    done = told
+                else:
+                    words = line.decode("utf-8", "replace").strip() or words
             code = process.wait()
         self._process = None
         if code or done is None:
             ending = f"signal {-code}" if code < 0 else f"exit code {code}"
-            raise StorageError(words.splitlines()[-1] if words else f"its process ended with {ending}")
+            raise StorageError(words or f"its process ended with {ending}")
         return done
 
     def _call(self, act: Callable[..., None], *arguments: Any) -> None:
@@ -318,8 +327,8 @@ class Compaction:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(act, *arguments)
 
-    def _told(self, told: dict[str, int]) -> None:
-        self.progress = progress = Progress(**told)
+    def _told(self, progress: Progress) -> None:
+        self.progress = progress
         if self.current_s >= self._tell_at_s:
             self._tell_at_s = self.current_s + TELL_S
             part = f", part {progress.part + 1} of {progress.parts}" if progress.parts > 1 else ""
@@ -332,7 +341,16 @@ class Compaction:
     def _remove(self, number: int) -> None:
         """Nothing names the base; if this does not remove it, the next start does."""
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(self._folder, base_name(number)))
+            self._disk.remove(base_name(number))
+
+
+def _parsed(line: bytes) -> Progress | dict[str, Any] | None:
+    """How far the process is or what came of it; None for all else that Python, or what is installed in it, may say."""
+    try:
+        told = json.loads(line)
+        return told["done"] if "done" in told else Progress(**told)
+    except (ValueError, TypeError):
+        return None
 
 
 def _succeed(result: asyncio.Future[dict[str, Any]], done: dict[str, Any]) -> None:

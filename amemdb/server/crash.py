@@ -22,7 +22,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -105,6 +104,8 @@ def command_name(argv: list[bytes] | None) -> str:
 
 def dump_text(error: BaseException, command: str) -> str:
     """What is known about `error`, without any of the data."""
+    from importlib.metadata import version  # a tenth of what a start takes to import, and only wanted here
+
     lines = [
         f"amemdb {__version__} crashed on {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC",
         f"python {platform.python_version()}, {platform.platform()}",

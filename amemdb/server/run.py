@@ -18,11 +18,11 @@ import signal
 import socket
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
 import uvloop
+from uvloop import _version
 
 from amemdb import __version__, native
 from amemdb.clock import Clock
@@ -153,7 +153,7 @@ class Process:
         return Compaction(
             loop,
             self._log,
-            self._log.disk.folder,
+            self._log.disk,
             settings=lambda: Settings(
                 config.get("auto-aof-rewrite-percentage"),
                 config.get("auto-aof-rewrite-min-size"),
@@ -161,7 +161,10 @@ class Process:
             ),
             expire=expire,
             expire_in_ms=lambda: self._stores.due_in_ms(self._clock.now_ms()),
-            data_bytes=lambda: self._stores.ledger.held + sum(self._stores.tables_bytes().values()),
+            data_size=lambda: (
+                self._stores.count(),
+                self._stores.ledger.held + sum(self._stores.tables_bytes().values()),
+            ),
             now_s=lambda: self._clock.now_ms() / 1000,
             monotonic_s=time.monotonic,
             report=_tell_log,
@@ -275,7 +278,7 @@ def _facts(sockets: list[socket.socket]) -> dict[str, str]:
     return {
         "os": f"{system.sysname} {system.release} {system.machine}",
         "arch_bits": "64" if sys.maxsize > 2**32 else "32",
-        "multiplexing_api": f"uvloop {version('uvloop')}",
+        "multiplexing_api": f"uvloop {_version.__version__}",
         "python_version": platform.python_version(),
         "process_id": str(os.getpid()),
         "tcp_port": str(sockets[0].getsockname()[1]),

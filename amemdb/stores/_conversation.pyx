@@ -379,10 +379,11 @@ cdef class Conversation:
         return 0
 
     cdef void _drop_oldest(self, Py_ssize_t excess) noexcept:
-        """Drop `excess` turns, if that is more than none."""
+        """Drop `excess` turns, if that is more than none, or all that there are."""
         cdef Chunk *chunk
         cdef Turn turn
         cdef Py_ssize_t text_bytes
+        excess = min(excess, self.count)
         while excess > 0:
             chunk = self._oldest
             if excess >= chunk.turns:

@@ -15,7 +15,7 @@ length             content
 Numbers are in the order of the machine: nothing of this leaves the process.
 """
 
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 cdef enum:
     HAS_ID = 4
@@ -138,6 +138,15 @@ cdef inline int role_bytes(int role) noexcept nogil:
     if role == 2:
         return 9
     return 6 if role == 0 else 4
+
+
+cdef inline int role_number(const char *name, Py_ssize_t size) noexcept nogil:
+    """Which role has that name; -1 if none."""
+    if size == 4:
+        return 1 if memcmp(name, b"user", 4) == 0 else 3 if memcmp(name, b"tool", 4) == 0 else -1
+    if size == 9:
+        return 2 if memcmp(name, b"assistant", 9) == 0 else -1
+    return 0 if size == 6 and memcmp(name, b"system", 6) == 0 else -1
 
 
 cdef inline Py_ssize_t text_bytes_of(const Turn *turn) noexcept nogil:

@@ -130,6 +130,11 @@ class Stores:
 
     # -- whole state -----------------------------------------------------------------------------
 
+    def count(self) -> int:
+        """How many objects there are, whether their time has passed or not; a session and its notes are one."""
+        agents = len(self.sem.namespaces) + len(self.epis.logs) + len(self.summary.summaries)
+        return len(self.conv.sessions) + agents + sum([len(database.values) for database in self.keys.databases])
+
     def dumps(self, now_ms: int) -> Iterator[Iterator[Record]]:
         """For each object, the records that rebuild what of it is not expired at `now_ms` (0: all of it)."""
         for session in self.conv.sessions:

@@ -584,3 +584,12 @@ def test_as_a_process(folder):
         [sys.executable, "-m", "amemdb", "check", str(folder)], capture_output=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(folder):
+    for name in ("log.manifest", "log-0000000002.segment"):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        done = amemdb("check", folder)
+        assert done.code == 2
+        assert "not a regular file" in done.out + done.err

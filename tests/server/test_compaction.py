@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from amemdb.errors import StorageError
+from amemdb.persistence.disk import FolderDisk
 from amemdb.server import compaction
 from amemdb.server.compaction import PAUSE_S_MAX, PAUSE_S_MIN, Compaction, Settings
 
@@ -45,7 +47,7 @@ class Log:
 
 
 class Rig:
-    def __init__(self, percentage: int = 100, size_min: int = 1000) -> None:
+    def __init__(self, folder: Path, percentage: int = 100, size_min: int = 1000) -> None:
         self.log = Log()
         self.now_s = 0.0
         self.told: list[tuple[str, str]] = []
@@ -56,11 +58,11 @@ class Rig:
         self.compaction = Compaction(
             asyncio.get_running_loop(),
             self.log,
-            "/nowhere",
+            FolderDisk(str(folder)),
             settings=lambda: Settings(percentage, size_min, 1 << 20),
             expire=self._expire,
             expire_in_ms=lambda: self.wait_ms,
-            data_bytes=lambda: 0,
+            data_size=lambda: (0, 0),
             now_s=lambda: 1_700_000_000.0,
             monotonic_s=lambda: self.now_s,
             report=lambda level, text: self.told.append((level, text)),
@@ -88,21 +90,23 @@ class Rig:
         (Status(offset=5000, error="no space left"), False),
     ],
 )
-async def test_it_is_due_when_the_log_has_grown_enough(status: Status, due: bool):
-    rig = Rig()
+async def test_it_is_due_when_the_log_has_grown_enough(status: Status, due: bool, tmp_path: Path):
+    rig = Rig(tmp_path)
     rig.log.status_now = status
     assert rig.compaction.due() == due
 
 
-async def test_it_is_never_due_with_a_percentage_of_0_nor_without_a_change():
-    rig = Rig(percentage=0)
+async def test_it_is_never_due_with_a_percentage_of_0_nor_without_a_change(tmp_path: Path):
+    rig = Rig(tmp_path, percentage=0)
     rig.log.status_now = Status(offset=1 << 40)
     assert not rig.compaction.due()
-    assert not Rig(size_min=0).compaction.due()
+    assert not Rig(tmp_path, size_min=0).compaction.due()
 
 
-async def test_after_failures_it_waits_longer_and_longer_before_it_begins_by_itself(monkeypatch: pytest.MonkeyPatch):
-    rig = Rig()
+async def test_after_failures_it_waits_longer_and_longer_before_it_begins_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    rig = Rig(tmp_path)
     rig.log.status_now = Status(offset=5000)
     monkeypatch.setattr(compaction, "CHECK_S", 3600.0)
     pauses = []
@@ -126,8 +130,8 @@ async def test_after_failures_it_waits_longer_and_longer_before_it_begins_by_its
     await rig.compaction.stop()
 
 
-async def test_what_is_dead_is_removed_before_the_log_is_closed():
-    rig = Rig()
+async def test_what_is_dead_is_removed_before_the_log_is_closed(tmp_path: Path):
+    rig = Rig(tmp_path)
     batch = compaction.EXPIRE_BATCH_MAX
     rig.dead = [batch, batch, batch - 1]
     rig.compaction.start()
@@ -135,8 +139,8 @@ async def test_what_is_dead_is_removed_before_the_log_is_closed():
     assert rig.expired == [batch] * 3
 
 
-async def test_what_has_just_died_is_waited_for():
-    rig = Rig()
+async def test_what_has_just_died_is_waited_for(tmp_path: Path):
+    rig = Rig(tmp_path)
     rig.wait_ms = 30
     rig.compaction.start()
     await asyncio.sleep(0.005)
@@ -145,8 +149,8 @@ async def test_what_has_just_died_is_waited_for():
     assert len(rig.expired) == 1
 
 
-async def test_a_bug_is_told_and_does_not_end_in_the_task():
-    rig = Rig()
+async def test_a_bug_is_told_and_does_not_end_in_the_task(tmp_path: Path):
+    rig = Rig(tmp_path)
     rig.dead = []
     rig.compaction.start()
     await rig.over()

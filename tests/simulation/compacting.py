@@ -12,8 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from amemdb.errors import StorageError
-from amemdb.persistence.compaction import Compacted, Task, compact
-from amemdb.persistence.manifest import base_name
+from amemdb.persistence.compaction import Compacted, Progress, Task, compact
 from amemdb.server import compaction as compactions
 from amemdb.server.compaction import Compaction, Settings
 from tests.simulation.schedule import MS
@@ -51,7 +50,7 @@ class SimulatedProcess:
             self._compaction.ended(self._result, error)
         else:
             if self._world.random.random() < 0.1:
-                self._compaction.heard(asdict(progress))
+                self._compaction.heard(progress)
             self._plan()
 
     def kill(self) -> None:
@@ -81,11 +80,14 @@ class SimulatedCompaction(Compaction):
         super().__init__(
             life.loop,  # type: ignore[arg-type]
             life.log,
-            world.disk.folder,
+            world.disk,  # type: ignore[arg-type]
             settings=lambda: Settings(profile.compaction_percentage, 2000, profile.compaction_memory),
             expire=self._expire_some,
             expire_in_ms=lambda: life.stores.due_in_ms(life.clock.now_ms()),
-            data_bytes=lambda: life.stores.ledger.held + sum(life.stores.tables_bytes().values()),
+            data_size=lambda: (
+                life.stores.count(),
+                life.stores.ledger.held + sum(life.stores.tables_bytes().values()),
+            ),
             now_s=lambda: life.clock.now_ms() / 1000,
             monotonic_s=life.loop.time,
             report=world.told_by_log,
@@ -116,13 +118,9 @@ class SimulatedCompaction(Compaction):
             counts = {"records": how.records, "objects": how.objects, "parts": how.parts, "peak_memory_bytes": 0}
             self._call(compactions._succeed, result, asdict(how.base) | counts)
 
-    def heard(self, told: dict[str, int]) -> None:
+    def heard(self, progress: Progress) -> None:
         """The process has told how far it is."""
-        self._call(self._told, told)
-
-    def _remove(self, number: int) -> None:
-        with contextlib.suppress(OSError):
-            self._world.disk.remove(base_name(number))
+        self._call(self._told, progress)
 
 
 class OnTheSpot:
