@@ -127,6 +127,7 @@ class Secrets(Client):
         super().setup()
         for held in self._held.values():
             held.clear()  # what was not answered may be there or not
+        self.gone.clear()  # a power cut may have taken back that they are, where that is allowed
 
     def requests(self) -> list[Request]:
         random, model, same = self.random, self.world.model, self._steps.same
