@@ -22,6 +22,7 @@ from amemdb.cli.showing import size
 from amemdb.config import BY_NAME
 from amemdb.errors import printable
 from amemdb.persistence import manifest
+from amemdb.persistence.manifest import base_number, segment_number
 from amemdb.persistence.view import holder
 
 FILES_BESIDE_CLIENTS = 512
@@ -162,6 +163,11 @@ def _manifest(folder: Path) -> Finding:
     try:
         found = manifest.parse(path.read_bytes())
     except FileNotFoundError:
+        if any(
+            segment_number(path.name) is not None or base_number(path.name) is not None for path in folder.iterdir()
+        ):
+            text = "missing, and there are files of a log: no server starts here"
+            return Finding("fail", "manifest", text, f"amemdb check {shown} tells whether it can be put together again")
         return Finding("ok", "manifest", "none: the server begins empty")
     except (OSError, ValueError) as error:
         text = f"cannot be read: {printable(str(error).encode('utf-8', 'replace'))}"
@@ -171,7 +177,8 @@ def _manifest(folder: Path) -> Finding:
         text = f"names files that are missing: {', '.join(missing)}"
         return Finding("fail", "manifest", text, f"restore a backup; amemdb check {shown} tells what is left")
     total = sum((folder / name).stat().st_blocks * 512 for name in found.names)
-    return Finding("ok", "manifest", f"{_files(len(found.names), 'log')}, {size(total)} on disk")
+    text = f"{_files(len(found.names), 'log')}, {size(total)} on disk; amemdb check {shown} reads them"
+    return Finding("ok", "manifest", text)
 
 
 def _file_system(folder: Path) -> Finding:

@@ -125,12 +125,17 @@ def test_keyspace_and_stores_are_counted(peer: Peer) -> None:
 def test_persistence_tells_of_the_log(wire: Wire, peer: Peer) -> None:
     class Status:
         policy, offset, durable_offset, segments, error = "always", 900, 700, 2, ""
+        base_bytes, base_offset, disk_bytes = 50, 300, 4096
+        syncs, sync_failures, last_sync_ms, longest_sync_ms = 7, 1, 0.5, 12.25
 
     status = Status()
     wire.state.log_status = lambda: status
     told = info(peer)["persistence"]
     assert told["aof_last_write_status"] == "ok"
     assert (told["log_offset"], told["log_durable_offset"], told["log_undurable_bytes"]) == ("900", "700", "200")
+    assert (told["aof_base_size"], told["aof_current_size"]) == ("50", "650")
+    assert (told["log_syncs"], told["log_sync_failures"]) == ("7", "1")
+    assert (told["log_sync_usec"], told["log_sync_usec_max"]) == ("500", "12250")
     status.error = "No space left on device\r\nrole:slave"
     told = info(peer)["persistence"]
     assert told["aof_last_write_status"] == "err"
