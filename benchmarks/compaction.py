@@ -23,7 +23,7 @@ import redis
 
 from benchmarks.loader import CONNECTIONS, BenchmarkError
 from benchmarks.machine import Others
-from benchmarks.measure import Bench, Case, Fill, Samples, Side, Target, fill, side_of
+from benchmarks.measure import Bench, Case, Fill, Samples, Side, Target, fill, one_by_one, side_of
 from benchmarks.paced import PACED_ROUNDS_MAX, PAUSE_SECONDS, pace_sample, start_both
 from benchmarks.servers import OURS, REDIS, Server, cpu_seconds, running
 from benchmarks.templates import templates
@@ -246,12 +246,12 @@ class CompactorRow:
 
     def measure(self, case: Case, bench: Bench) -> Samples:
         """A fresh server each time."""
-        samples: Samples = {OURS: [], REDIS: []}
-        for order in bench.each_round(MEMORY_ROUNDS_MAX):
-            for name in order:
-                with running(bench.variant(name), "everysec", bench.server_core) as server:
-                    samples[name].append(self._once(server, bench))
-        return samples
+
+        def once(name: str) -> dict[str, float]:
+            with running(bench.variant(name), "everysec", bench.server_core) as server:
+                return self._once(server, bench)
+
+        return one_by_one(bench, MEMORY_ROUNDS_MAX, once)
 
     def _once(self, server: Server, bench: Bench) -> dict[str, float]:
         fill(server, scaled(side_of(self, server.variant.name).fill, bench.objects), bench.loader)

@@ -182,6 +182,15 @@ def load_sample(load: Load) -> dict[str, float]:
     }
 
 
+def one_by_one(bench: Bench, rounds_max: int, once: Callable[[str], dict[str, float]]) -> Samples:
+    """A sample of each server in each round, by `once`, where that needs a fresh server and takes long."""
+    samples: Samples = {OURS: [], REDIS: []}
+    for order in bench.each_round(rounds_max):
+        for name in order:
+            samples[name].append(once(name))
+    return samples
+
+
 @dataclass(frozen=True)
 class MemoryRow:
     """By how much the process grows for each object, everything that belongs to it included."""
@@ -202,11 +211,7 @@ class MemoryRow:
 
     def measure(self, case: Case, bench: Bench) -> Samples:
         """Fill a fresh server each time."""
-        samples: Samples = {OURS: [], REDIS: []}
-        for order in bench.each_round(MEMORY_ROUNDS_MAX):
-            for name in order:
-                samples[name].append(self._once(bench.variant(name), bench))
-        return samples
+        return one_by_one(bench, MEMORY_ROUNDS_MAX, lambda name: self._once(bench.variant(name), bench))
 
     def _once(self, variant: Variant, bench: Bench) -> dict[str, float]:
         side = side_of(self, variant.name)

@@ -22,7 +22,6 @@ from amemdb.cli.showing import size
 from amemdb.config import BY_NAME
 from amemdb.errors import printable
 from amemdb.persistence import manifest
-from amemdb.persistence.manifest import base_number, segment_number
 from amemdb.persistence.view import holder
 
 FILES_BESIDE_CLIENTS = 512
@@ -163,9 +162,7 @@ def _manifest(folder: Path) -> Finding:
     try:
         found = manifest.parse(path.read_bytes())
     except FileNotFoundError:
-        if any(
-            segment_number(path.name) is not None or base_number(path.name) is not None for path in folder.iterdir()
-        ):
+        if any(manifest.file_number(path.name) is not None for path in folder.iterdir()):
             text = "missing, and there are files of a log: no server starts here"
             return Finding("fail", "manifest", text, f"amemdb check {shown} tells whether it can be put together again")
         return Finding("ok", "manifest", "none: the server begins empty")

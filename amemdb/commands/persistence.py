@@ -7,9 +7,6 @@ vanish from the files.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from amemdb.commands.context import Awaited, Compaction, Context
 from amemdb.commands.declare import Option, command
 from amemdb.errors import CommandError
@@ -24,13 +21,6 @@ def _compaction(ctx: Context) -> Compaction:
     if compaction is None:
         raise CommandError("there is no log to compact")
     return compaction
-
-
-def _tell_when_over(compaction: Compaction) -> Callable[[Callable[[Any], None]], None]:
-    def begin(tell: Callable[[Any], None]) -> None:
-        compaction.when_over(lambda: tell(compaction.error))
-
-    return begin
 
 
 @command(
@@ -93,7 +83,7 @@ def save(ctx: Context) -> Awaited:
         if error:
             raise CommandError(f"the log could not be compacted: {error}")
 
-    return Awaited(_tell_when_over(compaction), finish)
+    return Awaited(lambda tell: compaction.when_over(lambda: tell(compaction.error)), finish)
 
 
 @command(

@@ -40,10 +40,8 @@ it was being made when the process ended, or has been replaced.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import msgpack
 
@@ -51,6 +49,7 @@ from amemdb.errors import CorruptLogError
 from amemdb.persistence.codec import (
     BLOCK_BYTES_SOFT,
     BLOCK_HEADER_BYTES,
+    FILE_HEADER_BYTES,
     FORMAT_VERSION,
     KNOWN_KINDS,
     BlockHeader,
@@ -59,7 +58,10 @@ from amemdb.persistence.codec import (
     FrameReader,
     frame_start,
     misfit_record,
+    pack_file_header,
     parse_block_header,
+    parse_file_header,
+    why_not_whole,
 )
 from amemdb.persistence.disk import Disk, File
 from amemdb.persistence.manifest import Base
@@ -67,10 +69,7 @@ from amemdb.persistence.scan import Window
 from amemdb.stores.records import Record
 
 BASE_MAGIC = b"AMEMBASE"
-
-_HEADER = struct.Struct("<8sI16sQQQQ")
-_CRC = struct.Struct("<I")
-BASE_HEADER_BYTES = _HEADER.size + _CRC.size
+BASE_HEADER_BYTES = FILE_HEADER_BYTES
 
 SYNC_BYTES = 4 * 1024 * 1024
 """So much is synced at a time, so that the disk is never busy with it for long while others wait."""
@@ -87,20 +86,13 @@ class BaseHeader(NamedTuple):
 
 def pack_base_header(log_id: bytes, number: int, offset: int, time_ms: int) -> bytes:
     """The 64 bytes that open a base."""
-    head = _HEADER.pack(BASE_MAGIC, FORMAT_VERSION, log_id, number, offset, time_ms, 0)
-    return head + _CRC.pack(crc32(head))
+    return pack_file_header(BASE_MAGIC, log_id, number, offset, time_ms)
 
 
 def parse_base_header(data: bytes | memoryview) -> BaseHeader | None:
     """The header at the start of `data`, or None if there is none. `FormatError` if a newer version wrote it."""
-    if len(data) < BASE_HEADER_BYTES:
-        return None
-    magic, version, log_id, number, offset, time_ms, _ = _HEADER.unpack_from(data)
-    if magic != BASE_MAGIC or crc32(data[: _HEADER.size]) != _CRC.unpack_from(data, _HEADER.size)[0]:
-        return None
-    if version != FORMAT_VERSION:
-        raise FormatError(8, f"the base has format version {version}, this server reads {FORMAT_VERSION}")
-    return BaseHeader(log_id, number, offset, time_ms)
+    fields = parse_file_header(data, BASE_MAGIC, "base")
+    return None if fields is None else BaseHeader(*fields)
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -211,10 +203,9 @@ class BaseReader:
             payload = window.view(start, header.length)
             if not header.length:
                 break
-            if len(payload) < header.length:
-                raise self._corrupt(position, f"the file ends inside a block of {header.length} bytes")
-            if crc32(payload) != header.crc:
-                raise self._corrupt(position, f"the checksum of a block of {header.length} bytes is wrong")
+            reason = why_not_whole(header, offset, payload)
+            if reason is not None:
+                raise self._corrupt(position, reason)
             yield position, payload
             position, offset = end, offset + header.length
         if header.durable != offset or end != base.size:

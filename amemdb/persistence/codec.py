@@ -100,7 +100,7 @@ SEGMENT_MAGIC = b"AMEMSEG\x00"
 BLOCK_MAGIC = b"\xc1AMB"
 LOG_ID_BYTES = 16
 
-_SEGMENT = struct.Struct("<8sI16sQQQQ")
+_FILE = struct.Struct("<8sI16sQQQQ")
 _CRC = struct.Struct("<I")
 _BLOCK = struct.Struct("<4sHHQQII")
 _PLACE = struct.Struct("<QQ")
@@ -108,7 +108,7 @@ _CHECKED = struct.Struct(_BLOCK.format + "QQ")
 """What the check of a block header covers: its bytes and its place."""
 _CHECK_BYTES = 8
 
-SEGMENT_HEADER_BYTES = _SEGMENT.size + _CRC.size
+FILE_HEADER_BYTES = SEGMENT_HEADER_BYTES = _FILE.size + _CRC.size
 BLOCK_HEADER_BYTES = _BLOCK.size + _CHECK_BYTES
 
 FRAME_BYTES_MAX = 2**31 - 1
@@ -161,20 +161,34 @@ class FormatError(Exception):
 
 def pack_segment_header(log_id: bytes, number: int, start: int, durable: int) -> bytes:
     """The 64 bytes that open a segment."""
-    head = _SEGMENT.pack(SEGMENT_MAGIC, FORMAT_VERSION, log_id, number, start, durable, 0)
-    return head + _CRC.pack(crc32(head))
+    return pack_file_header(SEGMENT_MAGIC, log_id, number, start, durable)
 
 
 def parse_segment_header(data: bytes | memoryview) -> SegmentHeader | None:
     """The header at the start of `data`, or None if there is none. `FormatError` if a newer version wrote it."""
-    if len(data) < SEGMENT_HEADER_BYTES:
+    fields = parse_file_header(data, SEGMENT_MAGIC, "segment")
+    return None if fields is None else SegmentHeader(*fields)
+
+
+def pack_file_header(magic: bytes, log_id: bytes, number: int, first: int, second: int) -> bytes:
+    """The 64 bytes that open a file of the log; what its last two numbers mean, the kind of file says."""
+    head = _FILE.pack(magic, FORMAT_VERSION, log_id, number, first, second, 0)
+    return head + _CRC.pack(crc32(head))
+
+
+def parse_file_header(data: bytes | memoryview, magic: bytes, kind: str) -> tuple[bytes, int, int, int] | None:
+    """What `pack_file_header` was given behind the magic, or None if there is no such header at the start of `data`.
+
+    `FormatError`, which names the `kind` of file, if a newer version wrote it.
+    """
+    if len(data) < FILE_HEADER_BYTES:
         return None
-    magic, version, log_id, number, start, durable, _ = _SEGMENT.unpack_from(data)
-    if magic != SEGMENT_MAGIC or crc32(data[: _SEGMENT.size]) != _CRC.unpack_from(data, _SEGMENT.size)[0]:
+    found, version, log_id, number, first, second, _ = _FILE.unpack_from(data)
+    if found != magic or crc32(data[: _FILE.size]) != _CRC.unpack_from(data, _FILE.size)[0]:
         return None
     if version != FORMAT_VERSION:
-        raise FormatError(8, f"the segment has format version {version}, this server reads {FORMAT_VERSION}")
-    return SegmentHeader(log_id, number, start, durable)
+        raise FormatError(8, f"the {kind} has format version {version}, this server reads {FORMAT_VERSION}")
+    return log_id, number, first, second
 
 
 class BlockHeaders:
@@ -210,6 +224,17 @@ def parse_block_header(data: bytes | memoryview, log_id: bytes, number: int, pos
     if _check(data[: _BLOCK.size], log_id, number, position) != data[_BLOCK.size : BLOCK_HEADER_BYTES]:
         return None
     return BlockHeader(version, offset, durable, length, crc)
+
+
+def why_not_whole(header: BlockHeader, offset: int, payload: bytes | memoryview) -> str | None:
+    """Why a block with that readable header is not whole where `offset` is due (3), or None if it is."""
+    if header.offset != offset:
+        return f"a block of offset {header.offset} stands where offset {offset} should be"
+    if len(payload) < header.length:
+        return f"the file ends inside a block of {header.length} bytes"
+    if crc32(payload) != header.crc:
+        return f"the checksum of a block of {header.length} bytes is wrong"
+    return None
 
 
 def _check(head: bytes | memoryview, log_id: bytes, number: int, position: int) -> bytes:

@@ -33,7 +33,7 @@ from amemdb.persistence.base import BaseWriter
 from amemdb.persistence.codec import LOG_ID_BYTES
 from amemdb.persistence.disk import Disk, File
 from amemdb.persistence.manifest import Base, Manifest, Segment, base_name
-from amemdb.persistence.parts import only_part
+from amemdb.persistence.parts import halves, only_part
 from amemdb.persistence.recovery import Replay
 from amemdb.stores.conversation import Conversation
 from amemdb.stores.keyspace import value_bytes
@@ -153,7 +153,7 @@ class _Compaction:
             index, count = self._todo.pop()
             time_ms = yield from self._replay(index, count)
             if time_ms is None:
-                self._todo += [(index + count, 2 * count), (index, 2 * count)]
+                self._todo += halves(index, count)
             else:
                 yield from self._write(time_ms)
                 self._parts_done += 1
@@ -190,7 +190,7 @@ class _Compaction:
         if self._writer is None:
             self._file = self._disk.create(base_name(task.number))
             self._writer = BaseWriter(self._file, task.log_id, task.number, task.end, time_ms)
-        self._objects += sum(len(objects) for objects, _ in _families(self._stores))
+        self._objects += self._stores.count()
         for _ in self._writer.write(chain.from_iterable(self._stores.dumps(0))):
             yield self._progress(0)
 
@@ -243,21 +243,18 @@ class _Limit:
     def __init__(self, stores: Stores, limit_bytes: int) -> None:
         """`stores` are empty still."""
         self._stores = stores
-        self._limit_bytes = self._held() + limit_bytes
+        self._limit_bytes = stores.memory_bytes() + limit_bytes
         self._largest: tuple[int, bytes] | None = None
         """Family and name of the object that was the largest when it was last looked for."""
 
     def is_exceeded(self) -> bool:
         """Whether it is so now. Some microseconds in the common cases; looks at all objects only in between."""
-        beyond = self._held() - self._limit_bytes
-        if beyond <= 0 or beyond <= self._largest_bytes():
-            return False
-        families = _families(self._stores)
-        if sum(len(objects) for objects, _ in families) <= 1:
+        beyond = self._stores.memory_bytes() - self._limit_bytes
+        if beyond <= 0 or beyond <= self._largest_bytes() or self._stores.count() <= 1:
             return False
         largest_bytes, number, name = max(
             (bytes_of(one), number, name)
-            for number, (objects, bytes_of) in enumerate(families)
+            for number, (objects, bytes_of) in enumerate(_families(self._stores))
             for name, one in objects.items()
         )
         self._largest = (number, name)
@@ -269,6 +266,3 @@ class _Limit:
         number, name = self._largest
         objects, bytes_of = _families(self._stores)[number]
         return bytes_of(objects[name]) if name in objects else 0
-
-    def _held(self) -> int:
-        return self._stores.ledger.held + sum(self._stores.tables_bytes().values())

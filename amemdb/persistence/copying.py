@@ -21,8 +21,8 @@ from pathlib import Path
 
 from amemdb.errors import StorageError
 from amemdb.persistence import manifest as manifests
-from amemdb.persistence.disk import FolderDisk
-from amemdb.persistence.manifest import Manifest, base_number, segment_number
+from amemdb.persistence.disk import FolderDisk, sync_parent
+from amemdb.persistence.manifest import Manifest, file_number
 from amemdb.persistence.recovery import RecoveryReport, recover
 from amemdb.persistence.scan import CHUNK_BYTES
 from amemdb.persistence.view import FolderView, folder_disk, open_view
@@ -57,7 +57,7 @@ def backup(folder: Path, destination: Path, on_bytes: OnBytes) -> Copied:
             target.remove(manifests.LOCK_NAME)
             _require_absent(destination)
             os.rename(target.folder, destination)
-            _sync_parent(destination)
+            sync_parent(os.path.abspath(destination))
     except OSError as error:
         raise StorageError(f"the backup was not made: {error.filename or destination}: {error.strerror}") from error
     finally:
@@ -192,7 +192,7 @@ def _empty(target: FolderDisk) -> None:
     with suppress(OSError):
         for name in target.names():
             own = name.removesuffix(PARTIAL)
-            if own in (manifests.NAME, manifests.TEMPORARY_NAME) or segment_number(own) or base_number(own):
+            if own in (manifests.NAME, manifests.TEMPORARY_NAME) or file_number(own) is not None:
                 target.remove(name)
 
 
@@ -202,11 +202,3 @@ def _remove_folder(target: FolderDisk) -> None:
         target.remove(manifests.LOCK_NAME)
     with suppress(OSError):
         os.rmdir(target.folder)
-
-
-def _sync_parent(path: Path) -> None:
-    descriptor = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -200,12 +200,13 @@ class FolderDisk:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            owner = os.pread(descriptor, 20, 0).strip().decode("ascii", "replace")
+            owner = lock_owner(os.pread(descriptor, 20, 0))
             os.close(descriptor)
             if not isinstance(error, BlockingIOError):
                 raise StorageError(f"the data folder {self.folder} cannot be locked: {error.strerror}") from error
-            who = f"process {owner}" if owner.isdigit() else "another process"
-            raise StorageError(f"the data folder {self.folder} is in use by {who}; each server needs its own") from None
+            raise StorageError(
+                f"the data folder {self.folder} is in use by {owner}; each server needs its own"
+            ) from None
         with contextlib.suppress(OSError):  # only the hint above depends on it
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
@@ -235,8 +236,19 @@ def _make_folder(folder: str) -> None:
         folder = os.path.dirname(folder)
     for path in reversed(missing):
         os.mkdir(path, _FOLDER_MODE)
-        parent = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(parent)
-        finally:
-            os.close(parent)
+        sync_parent(path)
+
+
+def sync_parent(path: str) -> None:
+    """Return when the name of `path`, which is absolute, is on the disk."""
+    parent = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def lock_owner(content: bytes) -> str:
+    """Who wrote that into a lock file, in words."""
+    number = content.strip().decode("ascii", "replace")
+    return f"process {number}" if number.isdigit() else "another process"

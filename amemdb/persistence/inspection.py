@@ -18,9 +18,9 @@ from pathlib import Path
 from amemdb.errors import StorageError
 from amemdb.persistence import manifest as manifests
 from amemdb.persistence.disk import Disk
-from amemdb.persistence.manifest import Manifest
-from amemdb.persistence.parts import only_part
-from amemdb.persistence.rebuilding import holds_data, is_file, rebuild
+from amemdb.persistence.manifest import Manifest, file_number
+from amemdb.persistence.parts import halves, only_part
+from amemdb.persistence.rebuilding import any_data, rebuild
 from amemdb.persistence.view import FolderView, holder, holder_for_certain, open_view
 from amemdb.persistence.walk import IN_BASE, Block, Damage, Lost, Walk, lost, records_of
 from amemdb.stores import records
@@ -119,7 +119,7 @@ def _inspect(disk: Disk, folder: str, used_by: str | None, memory_bytes: int, on
     with view:
         found.manifest = view.manifest
         names = set(view.manifest.names)
-        found.strangers = [name for name in disk.names() if is_file(name) and name not in names]
+        found.strangers = [name for name in disk.names() if file_number(name) is not None and name not in names]
         found.aside = [name for name in disk.names() if ASIDE in name]
         found.sizes = {name: view.open(name).size() for name in view.manifest.names}
         _State(view, found, memory_bytes, on_block).count()
@@ -141,7 +141,7 @@ def view_of(disk: Disk, *, in_use: bool) -> tuple[FolderView | None, str]:
     if view is not None:
         return view, ""
     if not trouble:
-        if not holds_data(disk):
+        if not any_data(disk):
             return None, ""
         trouble = f"{disk.path(manifests.NAME)} is missing"
     manifest = None if _OTHER_FORMAT in trouble else rebuild(disk)
@@ -174,7 +174,7 @@ class _State:
             try:
                 stores = self._build(index, count)
             except _TooLarge:
-                parts += [(index, 2 * count), (index + count, 2 * count)]
+                parts += halves(index, count)
             except NotApplicable as error:
                 self._give_up(error)
                 self._found.held.clear()
@@ -220,7 +220,7 @@ class _State:
         stores.graveyard.free(_FREED_AT_ONCE)
         if self._on_block is not None:
             self._on_block(sum(walk.ends.values()), self._total)
-        if stores.ledger.held > self._memory_bytes and sum(1 for _ in zip(stores.dumps(0), "12", strict=False)) > 1:
+        if stores.ledger.held > self._memory_bytes and stores.count() > 1:
             raise _TooLarge
 
 

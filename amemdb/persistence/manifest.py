@@ -115,6 +115,12 @@ def base_number(name: str) -> int | None:
     return _number_in(name, _BASE, base_name)
 
 
+def file_number(name: str) -> int | None:
+    """The number in the name of a segment or of a base, or None if `name` is another kind of file."""
+    number = segment_number(name)
+    return base_number(name) if number is None else number
+
+
 def _number_in(name: str, suffix: str, name_of: Callable[[int], str]) -> int | None:
     digits = name.removeprefix(_PREFIX).removesuffix(suffix)
     if digits.isascii() and digits.isdigit() and name_of(int(digits)) == name:

@@ -29,7 +29,7 @@ from amemdb.persistence.base import BaseWriter
 from amemdb.persistence.codec import SEGMENT_HEADER_BYTES, pack_segment_header
 from amemdb.persistence.disk import FolderDisk
 from amemdb.persistence.inspection import ASIDE, Inspection
-from amemdb.persistence.manifest import Base, Manifest, Segment, base_name, base_number, segment_number
+from amemdb.persistence.manifest import Base, Manifest, Segment, base_name, file_number
 from amemdb.persistence.scan import CHUNK_BYTES, nonzero_end
 from amemdb.persistence.view import FolderView
 from amemdb.persistence.walk import IN_BASE, Damage, Walk
@@ -68,7 +68,7 @@ class _Mending:
         self._aside: list[str] = []
         self._goes: list[str] = []
         """Files to take away in the end; each has a side file by then."""
-        taken = (segment_number(name) or base_number(name) or 0 for name in disk.names())
+        taken = (file_number(name) or 0 for name in disk.names())
         self._number = max(manifest.next_number, *(number + 1 for number in (0, *taken)))
         """The first number that no file has, not even one that a crash left over."""
 

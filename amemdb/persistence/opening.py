@@ -30,7 +30,7 @@ from amemdb.persistence.log import Report
 from amemdb.persistence.manifest import Manifest, Segment, base_number, segment_number
 from amemdb.persistence.place import Place
 from amemdb.persistence.recovery import RecoveryReport
-from amemdb.persistence.scan import Window, is_without_blocks
+from amemdb.persistence.scan import CHUNK_BYTES, Window, has_blocks, holds_data
 from amemdb.persistence.steps import Done, Switch
 from amemdb.persistence.writer import LogWriter, reserve
 
@@ -41,7 +41,7 @@ def read(disk: Disk) -> Manifest | None:
         manifest = manifests.read(disk)
         if manifest is None:
             for name in disk.names():
-                if _holds_data(disk, name):
+                if holds_data(disk, name):
                     raise StorageError(
                         f"{disk.path(name)} holds data, but {disk.path(manifests.NAME)} is missing. Nothing was "
                         f"changed; 'amemdb check' may put it together again, else restore a backup."
@@ -185,13 +185,17 @@ def _write_again(file: File, log_id: bytes, number: int, recovery: RecoveryRepor
     as long as that lasts, by the next process as well, and a later sync that goes well says nothing about it.
     """
     window, position = Window(file), SEGMENT_HEADER_BYTES
+    for offset, marked in recovery.marks:
+        if offset < recovery.durable_offset:
+            position = marked
     while position < recovery.position:
         header = parse_block_header(window.view(position, BLOCK_HEADER_BYTES), log_id, number, position)
         assert header is not None, "recovery has read it"
-        size = BLOCK_HEADER_BYTES + header.length
-        if header.offset >= recovery.durable_offset:
-            file.write_at(position, bytes(window.view(position, size)))
-        position += size
+        if header.offset >= recovery.durable_offset:  # and so have all behind it
+            break
+        position += BLOCK_HEADER_BYTES + header.length
+    for at in range(position, recovery.position, CHUNK_BYTES):
+        file.write_at(at, file.read_at(at, min(CHUNK_BYTES, recovery.position - at)))
 
 
 def _clear_leftovers(disk: Disk, manifest: Manifest, report: Report) -> None:
@@ -206,7 +210,7 @@ def _clear_leftovers(disk: Disk, manifest: Manifest, report: Report) -> None:
                 disk.remove(name)
                 report("notice", f"removed {disk.path(name)}, a base that was not finished or has been replaced")
         elif number is not None and number not in named:
-            if number < manifest.next_number or _without_blocks(disk, name):
+            if number < manifest.next_number or not has_blocks(disk, name):
                 disk.remove(name)
                 report("notice", f"removed {disk.path(name)}, left over from before the last stop")
             else:
@@ -215,16 +219,3 @@ def _clear_leftovers(disk: Disk, manifest: Manifest, report: Report) -> None:
                 )
                 disk.rename(name, aside)
                 report("warning", f"{disk.path(name)} is no part of the log; it was set aside as {aside}")
-
-
-def _holds_data(disk: Disk, name: str) -> bool:
-    """Whether that file is of a log which has, or had, a manifest."""
-    return base_number(name) is not None or (segment_number(name) is not None and not _without_blocks(disk, name))
-
-
-def _without_blocks(disk: Disk, name: str) -> bool:
-    file = disk.open(name)
-    try:
-        return is_without_blocks(file)
-    finally:
-        file.close()

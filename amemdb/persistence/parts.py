@@ -43,6 +43,11 @@ def part_of(record: Record, count: int, key: bytes = b"") -> int | None:
     return int.from_bytes(hashed.digest(), "little") % count
 
 
+def halves(index: int, count: int) -> list[tuple[int, int]]:
+    """The two parts of twice as many that part `index` of `count` consists of, the second one first."""
+    return [(index + count, 2 * count), (index, 2 * count)]
+
+
 def _family_hash(family: tuple[Any, ...], key: bytes) -> blake2b:
     """What hashes the names of one family, which get another hash than the same names in another one."""
     return blake2b(digest_size=_HASH_BYTES, key=key, person=msgpack.packb(family))

@@ -7,14 +7,15 @@ nothing, as they were only prepared. Whatever can be told in two ways is not gue
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from amemdb.errors import StorageError
 from amemdb.persistence.base import BASE_HEADER_BYTES, parse_base_header
 from amemdb.persistence.codec import SEGMENT_HEADER_BYTES, FormatError, SegmentHeader, parse_segment_header
 from amemdb.persistence.disk import Disk
-from amemdb.persistence.manifest import Base, Manifest, Segment, base_number, segment_number
-from amemdb.persistence.scan import is_without_blocks
+from amemdb.persistence.manifest import Base, Manifest, Segment, base_number, file_number, segment_number
+from amemdb.persistence.scan import has_blocks, holds_data
 from amemdb.persistence.view import FolderView
 from amemdb.persistence.walk import Walk
 
@@ -25,12 +26,13 @@ def rebuild(disk: Disk) -> Manifest | None:
     bases: list[tuple[bytes, Base]] = []
     numbers = [0]
     for name in disk.names():
-        if is_file(name):
-            numbers.append(segment_number(name) or base_number(name) or 0)
+        number = file_number(name)
+        if number is not None:
+            numbers.append(number)
             header = _segment(disk, name)
             if header is not None:
                 segments.append(header)
-            elif base_number(name) is None and _has_blocks(disk, name):
+            elif base_number(name) is None and _asked(has_blocks, disk, name):
                 return None
             bases += _base(disk, name)
     segments.sort(key=lambda header: header.number)
@@ -100,22 +102,13 @@ def _head(disk: Disk, name: str, count: int) -> tuple[bytes, int]:
         raise StorageError(f"{disk.path(name)} cannot be read: {error.strerror}") from error
 
 
-def holds_data(disk: Disk) -> bool:
+def any_data(disk: Disk) -> bool:
     """Whether there are files of a log that are not empty."""
-    return any(base_number(name) is not None or _has_blocks(disk, name) for name in disk.names() if is_file(name))
+    return any(_asked(holds_data, disk, name) for name in disk.names())
 
 
-def _has_blocks(disk: Disk, name: str) -> bool:
+def _asked(question: Callable[[Disk, str], bool], disk: Disk, name: str) -> bool:
     try:
-        file = disk.open(name)
-        try:
-            return not is_without_blocks(file)
-        finally:
-            file.close()
+        return question(disk, name)
     except OSError as error:
         raise StorageError(f"{disk.path(name)} cannot be read: {error.strerror}") from error
-
-
-def is_file(name: str) -> bool:
-    """Whether a name is that of a segment or of a base."""
-    return segment_number(name) is not None or base_number(name) is not None

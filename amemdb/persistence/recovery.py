@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 from amemdb import native
 from amemdb.errors import CorruptLogError, StorageError
@@ -35,6 +34,7 @@ from amemdb.persistence.codec import (
     misfit,
     parse_block_header,
     parse_segment_header,
+    why_not_whole,
 )
 from amemdb.persistence.disk import Disk, File
 from amemdb.persistence.manifest import Base, Manifest, Segment
@@ -49,6 +49,7 @@ if TYPE_CHECKING or native.ENABLED:
 Progress = Callable[[int, int], None]
 """Takes the bytes read and the bytes in all."""
 
+MARK_BYTES = 1024 * 1024
 _PROGRESS_BYTES = 16 * 1024 * 1024
 _STORES_APPLY = Stores.apply
 _OFFSET_MAX = 2**64 - 1
@@ -71,7 +72,8 @@ class RecoveryReport:
     `position` 0 means that this segment has lost its header. `durable_offset` is the highest that a header recorded.
     `records` and `bytes` are those of the base and the segments together, `base_records` and `base_bytes` the
     base's alone; `frames` and `blocks` are the segments'. `closed` is true when a closing header covers everything.
-    `duration_s` is left to the caller.
+    `duration_s` is left to the caller. `marks` are offset and position of some blocks of that segment, about one in
+    `MARK_BYTES`.
     """
 
     offset: int = 0
@@ -88,6 +90,7 @@ class RecoveryReport:
     closed: bool = False
     cut: Cut | None = None
     duration_s: float = 0.0
+    marks: list[tuple[int, int]] = field(default_factory=list, compare=False, repr=False)
 
 
 def replayer_of(apply: Callable[[Record], None]) -> Replayer | None:
@@ -207,6 +210,7 @@ class Replay:
             return
         end = self._stops_at()
         position = report.position = SEGMENT_HEADER_BYTES
+        report.marks = [(report.offset, position)]
         log_id, number = self._manifest.log_id, segment.number
         # Compaction looks at its memory, and whether it is still wanted, after each block.
         tail = None if self._replayer is None or self._end is not None else Tail(-1, log_id, number)
@@ -214,6 +218,7 @@ class Replay:
             view = window.view(position, BLOCK_HEADER_BYTES)
             if tail is not None and (taken := self._small_blocks(tail, segment, window.held(position))):
                 position += taken
+                self._mark()
                 yield self._bytes_before + position
                 continue
             header = parse_block_header(view, log_id, number, position)
@@ -230,8 +235,14 @@ class Replay:
             self._block(segment, position, header, payload)
             position += BLOCK_HEADER_BYTES + header.length
             report.position = position
+            self._mark()
             yield self._bytes_before + position
         report.bytes += report.position
+
+    def _mark(self) -> None:
+        report = self.report
+        if report.position >= report.marks[-1][1] + MARK_BYTES:
+            report.marks.append((report.offset, report.position))
 
     def _stops_at(self) -> int | None:
         """The offset at which the segment being read stops counting, or None in one that is open (1)."""
@@ -258,16 +269,11 @@ class Replay:
     def _why_not_whole(self, header: BlockHeader, payload: memoryview, segment: Segment, position: int) -> str | None:
         if header.version != FORMAT_VERSION:
             raise self._corrupt(segment, position + 4, f"a block has format version {header.version}")
-        if header.offset != self.report.offset:
-            return f"a block of offset {header.offset} stands where offset {self.report.offset} should be"
-        if len(payload) < header.length:
-            return f"the file ends inside a block of {header.length} bytes"
-        if crc32(payload) != header.crc:
-            return f"the checksum of a block of {header.length} bytes is wrong"
+        reason = why_not_whole(header, self.report.offset, payload)
         end = self._stops_at()
-        if end is not None and header.offset + header.length > end:
+        if reason is None and end is not None and header.offset + header.length > end:
             raise self._corrupt(segment, position, "a block reaches into the next file")
-        return None
+        return reason
 
     def _small_blocks(self, tail: Tail, segment: Segment, held: memoryview) -> int:
         """Apply what native code takes of the blocks that begin `held`; how many bytes they are."""

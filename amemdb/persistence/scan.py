@@ -15,7 +15,7 @@ from amemdb.persistence.codec import (
     parse_segment_header,
 )
 from amemdb.persistence.disk import Disk, File
-from amemdb.persistence.manifest import Manifest, Segment
+from amemdb.persistence.manifest import Manifest, Segment, base_number, segment_number
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -59,6 +59,20 @@ def nonzero_end(file: File, position: int) -> int:
 def is_without_blocks(file: File) -> bool:
     """Whether a segment provably holds no frames: nothing but zeros behind its header."""
     return nonzero_end(file, SEGMENT_HEADER_BYTES) == SEGMENT_HEADER_BYTES
+
+
+def has_blocks(disk: Disk, name: str) -> bool:
+    """Whether the segment in file `name` may hold frames."""
+    file = disk.open(name)
+    try:
+        return not is_without_blocks(file)
+    finally:
+        file.close()
+
+
+def holds_data(disk: Disk, name: str) -> bool:
+    """Whether that file is of a log which has, or had, a manifest."""
+    return base_number(name) is not None or (segment_number(name) is not None and has_blocks(disk, name))
 
 
 def readable_headers(file: File, log_id: bytes, number: int, position: int) -> Iterator[BlockHeader]:

@@ -32,7 +32,7 @@ from zlib import crc32
 from amemdb.errors import StorageError
 from amemdb.persistence import manifest as manifests
 from amemdb.persistence.codec import BLOCK_HEADER_BYTES, SEGMENT_HEADER_BYTES, parse_block_header
-from amemdb.persistence.disk import Disk, File, FolderDisk
+from amemdb.persistence.disk import Disk, File, FolderDisk, lock_owner
 from amemdb.persistence.manifest import Manifest
 from amemdb.persistence.scan import CHUNK_BYTES, Window, nonzero_end, placed_headers
 
@@ -295,10 +295,9 @@ def holder_for_certain(folder: str | os.PathLike[str]) -> str | None:
 
 def _who(path: Path) -> str:
     try:
-        number = path.read_bytes()[:20].strip().decode("ascii", "replace")
+        return lock_owner(path.read_bytes()[:20])
     except OSError:
-        number = ""
-    return f"process {number}" if number.isdigit() else "another process"
+        return lock_owner(b"")
 
 
 def folder_disk(folder: str | os.PathLike[str]) -> FolderDisk:

@@ -29,6 +29,7 @@ from amemdb.persistence.codec import (
     misfit,
     parse_block_header,
     parse_segment_header,
+    why_not_whole,
 )
 from amemdb.persistence.manifest import Segment
 from amemdb.persistence.scan import Window, durable_behind, nonzero_end, placed_headers
@@ -196,16 +197,10 @@ class Walk:
         self, index: int, position: int, header: BlockHeader, payload: bytes, end: int | None
     ) -> list[tuple[Any, ...]] | None:
         """The frames of a block if it is whole and belongs here; else the walk has ended."""
-        reason = None
         if header.version != FORMAT_VERSION:
             self._refuse(index, position, f"a block has format version {header.version}", position + 4)
             return None
-        if header.offset != self.offset:
-            reason = f"a block of offset {header.offset} stands where offset {self.offset} should be"
-        elif len(payload) < header.length:
-            reason = f"the file ends inside a block of {header.length} bytes"
-        elif crc32(payload) != header.crc:
-            reason = f"the checksum of a block of {header.length} bytes is wrong"
+        reason = why_not_whole(header, self.offset, payload)
         if reason is not None:
             self._stop(index, position, reason)
             return None

@@ -49,10 +49,6 @@ _Tell = Callable[[], None]
 class Log(Protocol):
     """What is asked of the log; see `amemdb.server.log_service`."""
 
-    @property
-    def offset(self) -> int:
-        """Bytes of all frames appended so far."""
-
     async def rotate(self) -> Closed:
         """Close the segments that hold what was appended so far."""
 

@@ -122,7 +122,6 @@ class LogService:
         """Whether `_sync_hand` has one."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._stepped: asyncio.Event | None = None
         self._step_waiters: list[asyncio.Future[None]] = []
         self.touched = False
         """Whether room was asked for or something was appended since the last `flush`."""
@@ -289,11 +288,15 @@ class LogService:
         log = self._log
         self._advance()
         while log.files.compacting:
-            waiter = self._loop.create_future()
-            self._step_waiters.append(waiter)
-            await waiter
+            await self._step_over()
         if log.files.compaction_error is not None:
             raise StorageError(log.files.compaction_error)
+
+    async def _step_over(self) -> None:
+        """Wait until a step has come back and what follows has begun."""
+        waiter = self._loop.create_future()
+        self._step_waiters.append(waiter)
+        await waiter
 
     async def close(self) -> None:
         """Write, sync and close; no frame may be appended any more. `StorageError` if not everything is on disk."""
@@ -313,16 +316,13 @@ class LogService:
     async def _finish(self) -> str:
         """Have the log do its last steps; what was lost, in words, if they cannot be done."""
         log = self._log
-        self._stepped = asyncio.Event()
         while self._syncing:  # how it ends is no attempt to close
-            await self._stepped.wait()
-            self._stepped.clear()
+            await self._step_over()
         log.close()
         failures = 0
         while not log.closed and failures < _CLOSE_FAILURES_MAX:
             self._advance()
-            await self._stepped.wait()
-            self._stepped.clear()
+            await self._step_over()
             failures += log.failure is not None
         if log.closed:
             return ""
@@ -406,12 +406,10 @@ class LogService:
         self._gathering = False
         self._advance()
         self._tell_release()  # what was pending may have been written here
-        if self._stepped is not None:
-            self._stepped.set()
-        for waiter in self._step_waiters:
+        waiters, self._step_waiters = self._step_waiters, []
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        self._step_waiters.clear()
 
     def _tell_release(self) -> None:
         released = self._log.released_offset

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import uvloop
-from uvloop import _version
 
 from amemdb import __version__, native
 from amemdb.clock import Clock
@@ -144,12 +143,6 @@ class Process:
     def _compaction(self, node: Node, loop: asyncio.AbstractEventLoop) -> Compaction:
         config = self._config
 
-        def expire(count_max: int) -> int:
-            due = node.engine.expire(self._clock.now_ms(), count_max)
-            if due:
-                node.turn.touch()
-            return due
-
         return Compaction(
             loop,
             self._log,
@@ -159,12 +152,9 @@ class Process:
                 config.get("auto-aof-rewrite-min-size"),
                 config.get("compaction-memory"),
             ),
-            expire=expire,
+            expire=node.ticks.expire,
             expire_in_ms=lambda: self._stores.due_in_ms(self._clock.now_ms()),
-            data_size=lambda: (
-                self._stores.count(),
-                self._stores.ledger.held + sum(self._stores.tables_bytes().values()),
-            ),
+            data_size=lambda: (self._stores.count(), self._stores.memory_bytes()),
             now_s=lambda: self._clock.now_ms() / 1000,
             monotonic_s=time.monotonic,
             report=_tell_log,
@@ -278,7 +268,7 @@ def _facts(sockets: list[socket.socket]) -> dict[str, str]:
     return {
         "os": f"{system.sysname} {system.release} {system.machine}",
         "arch_bits": "64" if sys.maxsize > 2**32 else "32",
-        "multiplexing_api": f"uvloop {_version.__version__}",
+        "multiplexing_api": f"uvloop {uvloop.__version__}",  # type: ignore[attr-defined]
         "python_version": platform.python_version(),
         "process_id": str(os.getpid()),
         "tcp_port": str(sockets[0].getsockname()[1]),

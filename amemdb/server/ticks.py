@@ -89,13 +89,18 @@ class Ticks:
             self._free(FREE_SLICES_MAX if self._ticks_behind < BEHIND_TICKS else FREE_SLICES_BEHIND)
         self._listener.sweep(self._clock.monotonic_ns(), TICKS_PER_SWEEP)
 
+    def expire(self, count_max: int) -> int:
+        """Remove at most `count_max` objects whose time has passed; how many were due."""
+        due = self._engine.expire(self._clock.now_ms(), count_max)
+        if due:
+            self._turn.touch()
+        return due
+
     def _expire(self, batches_left: int) -> None:
         """Remove one batch of what is dead; the next one in the next turn."""
         if self._stopped:
             return
-        due = self._engine.expire(self._clock.now_ms(), EXPIRE_BATCH_MAX)
-        if due:
-            self._turn.touch()
+        due = self.expire(EXPIRE_BATCH_MAX)
         self._expiring = due >= EXPIRE_BATCH_MAX and batches_left > 1
         if self._expiring:
             self._loop.call_soon(self._expire, batches_left - 1)

@@ -135,6 +135,10 @@ class Stores:
         agents = len(self.sem.namespaces) + len(self.epis.logs) + len(self.summary.summaries)
         return len(self.conv.sessions) + agents + sum([len(database.values) for database in self.keys.databases])
 
+    def memory_bytes(self) -> int:
+        """Bytes of memory that all objects take, and the tables by which they are found."""
+        return self.ledger.held + sum(self.tables_bytes().values())
+
     def dumps(self, now_ms: int) -> Iterator[Iterator[Record]]:
         """For each object, the records that rebuild what of it is not expired at `now_ms` (0: all of it)."""
         for session in self.conv.sessions:

@@ -14,7 +14,7 @@ import redis
 
 from benchmarks import compaction, report, restart
 from benchmarks.compaction import CompactionRow, CompactorRow, Watch, compact
-from benchmarks.loader import BenchmarkError, Loader, Pacer, compile_loader, compile_pacer
+from benchmarks.loader import BenchmarkError, Loader, Pacer
 from benchmarks.measure import Bench, Fill, Side, Target, fill, run_rows
 from benchmarks.restart import RestartRow
 from benchmarks.servers import Variant, cpu_seconds, data_folder, ours, running, serving
@@ -24,12 +24,6 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="the load pro
 OBJECTS = 2_000
 SMALL = (Fill(500_000, "AMEM.CONV.CREATE s:{seq}"), Fill(500_000, "AMEM.CONV.APPEND s:{seq} user {text}"))
 KEYS = (Fill(500_000, "SET key:{seq} {text}"),)
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("programs")
-    return compile_loader(folder), compile_pacer(folder)
 
 
 @pytest.fixture

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from benchmarks import paced, report
-from benchmarks.loader import BenchmarkError, Loader, Pacer, compile_loader, compile_pacer
+from benchmarks.loader import BenchmarkError, Loader, Pacer
 from benchmarks.measure import Bench, Fill, Side, Target, run_rows
 from benchmarks.paced import Flood, StallRow, Steps, TailRow
 from benchmarks.servers import ours
@@ -21,12 +20,6 @@ FILL = (Fill(3, "AMEM.CONV.CREATE s:{seq}"), Fill(60, "AMEM.CONV.APPEND s:{seq%3
 GET = Side("get", "AMEM.CONV.GET s:00000001", FILL)
 STEP = Side("append", "AMEM.CONV.APPEND s:{seq} user {text}", (Fill(1, "AMEM.CONV.CREATE s:{seq}"),))
 TARGET = Target(5.0, 2.0)
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("programs")
-    return compile_loader(folder), compile_pacer(folder)
 
 
 @pytest.fixture

@@ -22,6 +22,19 @@ from amemdb.persistence.steps import ELSEWHERE, Beside, Done, Step
 from amemdb.stores.records import KEY_SET
 
 SECTOR = 512
+AMPLE = 1 << 40
+"""Space for all that a test writes."""
+FAULTS: tuple[dict[str, int], ...] = (
+    {"write": errno.EIO},
+    {"sync": errno.EIO},
+    {"write": errno.ENOSPC, "allocate": errno.ENOSPC},
+    {"allocate": errno.ENOSPC},
+    {"create": errno.EACCES},
+    {"rename": errno.EIO},
+    {"sync_folder": errno.EIO},
+    {"remove": errno.EIO, "sync": errno.EIO},
+)
+"""What a disk may refuse at a time, and with what words."""
 PAGE = 4096
 
 

@@ -3,28 +3,16 @@ them."""
 
 from __future__ import annotations
 
-import errno
 import time
 from random import Random, SystemRandom
 
 import pytest
 
 from amemdb.errors import CorruptLogError
-from tests.persistence.simulated import Driven, SimulatedDisk, Stopped
+from tests.persistence.simulated import AMPLE, FAULTS, Driven, SimulatedDisk, Stopped
 
 POLICIES = ["always", "everysec", "no"]
 SEEDS = 600
-AMPLE = 1 << 40
-FAULTS = [
-    {"write": errno.EIO},
-    {"sync": errno.EIO},
-    {"write": errno.ENOSPC, "allocate": errno.ENOSPC},
-    {"allocate": errno.ENOSPC},
-    {"create": errno.EACCES},
-    {"rename": errno.EIO},
-    {"sync_folder": errno.EIO},
-    {"remove": errno.EIO, "sync": errno.EIO},
-]
 
 
 class Life:

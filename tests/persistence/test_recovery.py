@@ -9,18 +9,20 @@ import pytest
 
 from amemdb.errors import CorruptLogError, StorageError
 from amemdb.persistence import manifest as manifests
-from amemdb.persistence import opening
+from amemdb.persistence import opening, recovery
 from amemdb.persistence.codec import (
     BLOCK_HEADER_BYTES,
     BLOCK_MAGIC,
     SEGMENT_HEADER_BYTES,
     pack_block_header,
     pack_frame,
+    parse_block_header,
 )
 from amemdb.persistence.manifest import segment_name
 from amemdb.persistence.recovery import recover
 from amemdb.stores.records import KEY_SET
-from tests.persistence.made import LOG_ID, content, make_base, make_log
+from amemdb.stores.stores import Stores
+from tests.persistence.made import LOG_ID, T, content, make_base, make_log
 from tests.persistence.simulated import Driven, SimulatedDisk, frame
 
 FIRST = segment_name(1)
@@ -468,3 +470,25 @@ def test_a_disk_that_cannot_be_read_is_no_bug():
     disk.open = broken
     with pytest.raises(StorageError, match="Input/output error"):
         recover(disk, manifest, lambda record: None)
+
+
+@pytest.mark.parametrize("native_apply", [False, True])
+def test_marks_are_where_blocks_begin_or_end(native_apply: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recovery, "MARK_BYTES", 300)
+    disk = SimulatedDisk(Random(1))
+    frames = [pack_frame(T + number, (KEY_SET, 0, b"k%d" % number, b"v" * 60, 0)) for number in range(60)]
+    manifest = make_log(disk, frames[:20], frames[20:])
+    stores, applied = Stores(), []
+    report = recover(disk, manifest, stores.apply if native_apply else applied.append)
+    data = bytes(disk.file(segment_name(2)))
+    ends = {report.position: report.offset}
+    starts = {SEGMENT_HEADER_BYTES: manifest.segments[1].start}
+    position = SEGMENT_HEADER_BYTES
+    while position < report.position:
+        header = parse_block_header(data[position : position + BLOCK_HEADER_BYTES], LOG_ID, 2, position)
+        assert header is not None
+        starts[position] = header.offset
+        position += BLOCK_HEADER_BYTES + header.length
+    assert report.marks[0] == (manifest.segments[1].start, SEGMENT_HEADER_BYTES)
+    assert all((starts | ends)[at] == offset for offset, at in report.marks)
+    assert native_apply or len(report.marks) > 5

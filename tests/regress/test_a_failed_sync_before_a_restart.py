@@ -10,17 +10,23 @@ from random import Random
 
 import pytest
 
+from amemdb.persistence import recovery
 from tests.persistence.simulated import Driven, SimulatedDisk
 
 
+@pytest.mark.parametrize("before", [1, 40])
 @pytest.mark.parametrize("policy", ["always", "everysec"])
-def test_what_a_failed_sync_has_dropped_is_written_again_by_the_next_start(policy: str) -> None:
+def test_what_a_failed_sync_has_dropped_is_written_again_by_the_next_start(
+    policy: str, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "MARK_BYTES", 300)
     for seed in range(20):
         disk = SimulatedDisk(Random(seed))
         driven = Driven(disk, policy)
-        driven.write(0)
-        driven.run(2.0)
-        driven.write(1)
+        for number in range(before):
+            driven.write(number)
+            driven.run(2.0)
+        driven.write(before)
         disk.faults = {"sync": errno.EIO}
         driven.begin()
         while driven.step is not None or driven.sync is not None:

@@ -31,10 +31,6 @@ class Log:
     status_now: Status = field(default_factory=Status)
     rotations: int = 0
 
-    @property
-    def offset(self) -> int:
-        return self.status_now.offset
-
     def status(self) -> Status:
         return self.status_now
 

@@ -82,25 +82,14 @@ class SimulatedCompaction(Compaction):
             life.log,
             world.disk,  # type: ignore[arg-type]
             settings=lambda: Settings(profile.compaction_percentage, 2000, profile.compaction_memory),
-            expire=self._expire_some,
+            expire=node.ticks.expire,
             expire_in_ms=lambda: life.stores.due_in_ms(life.clock.now_ms()),
-            data_size=lambda: (
-                life.stores.count(),
-                life.stores.ledger.held + sum(life.stores.tables_bytes().values()),
-            ),
+            data_size=lambda: (life.stores.count(), life.stores.memory_bytes()),
             now_s=lambda: life.clock.now_ms() / 1000,
             monotonic_s=life.loop.time,
             report=world.told_by_log,
             bug=world.bug,
         )
-        self._node = node
-        self._clock = life.clock
-
-    def _expire_some(self, count_max: int) -> int:
-        due = self._node.engine.expire(self._clock.now_ms(), count_max)
-        if due:
-            self._node.turn.touch()
-        return due
 
     def _drive(self, task: Task, result: asyncio.Future[Any]) -> None:
         self._process = SimulatedProcess(self._world, self, task, result)  # type: ignore[assignment]

@@ -10,18 +10,10 @@ import os
 from collections.abc import Callable
 from random import Random
 
-from tests.persistence.simulated import SimulatedDisk, SimulatedFile, Stopped
+from tests.persistence.simulated import AMPLE, FAULTS, SimulatedDisk, SimulatedFile, Stopped
 
-AMPLE = 1 << 40
-FAULTS: tuple[dict[str, int], ...] = (
-    {"write": errno.EIO},
-    {"sync": errno.EIO},
-    {"write": errno.ENOSPC, "allocate": errno.ENOSPC},
-    {"allocate": errno.ENOSPC},
-    {"create": errno.EACCES},
-    {"rename": errno.EIO},
-    {"sync_folder": errno.EIO},
-    {"remove": errno.EIO, "sync": errno.EIO},
+WORLD_FAULTS: tuple[dict[str, int], ...] = (
+    *FAULTS,
     {"open": errno.EIO},
     {"truncate": errno.EIO},
 )
@@ -67,7 +59,7 @@ class WorldDisk(SimulatedDisk):
         if self.random.random() < 0.2:
             self.space = self.random.randint(0, 3000)
         else:
-            self.faults = dict(self.random.choice(FAULTS))
+            self.faults = dict(self.random.choice(WORLD_FAULTS))
             self.fault_chance = self.random.choice((0.3, 0.7, 1.0))
         self._note("fault", self.faults, self.space)
 
