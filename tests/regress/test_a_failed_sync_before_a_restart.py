@@ -56,3 +56,23 @@ def test_a_closing_header_that_a_failed_sync_has_dropped_is_written_again() -> N
         driven.run(2.0)
         disk.power_cut()
         assert Driven(disk).numbers == [0, 1]
+
+
+def test_all_blocks_that_a_failed_sync_has_dropped_are_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: a start looks for the first of them near places that recovery remembers."""
+    monkeypatch.setattr(recovery, "MARK_BYTES", 300)
+    for seed in range(20):
+        disk = SimulatedDisk(Random(seed))
+        driven = Driven(disk, "everysec")
+        for number in range(40):
+            driven.write(number)
+            driven.run(1.0 if number < 20 else 0.0)
+        disk.faults = {"sync": errno.EIO}
+        driven.now += 1.0
+        driven.begin()
+        while driven.step is not None or driven.sync is not None:
+            driven.finish()
+        disk.kill()
+        assert Driven(disk).numbers == list(range(40))
+        disk.power_cut()
+        assert Driven(disk).numbers == list(range(40))
