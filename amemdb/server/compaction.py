@@ -41,6 +41,8 @@ TELL_S = 10.0
 """How often a long one tells how far it is."""
 ROOM_FACTOR = 1.25
 """A part is planned to take so much less than the memory there is for it: names do not divide evenly."""
+REAP_S = 5.0
+"""How long a stop waits for a process that it has killed to be gone."""
 NOTHING_YET = Progress(0, 0, 0, 0, 0)
 
 _Tell = Callable[[], None]
@@ -117,6 +119,7 @@ class Compaction:
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
         self._stopped = False
         self._started_s = 0.0
         self._tell_at_s = TELL_S
@@ -187,6 +190,9 @@ class Compaction:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        if self._thread is not None and self._thread.is_alive():
+            # It takes the killed process off the system's list; an init that would do so is not everywhere.
+            await self._loop.run_in_executor(None, self._thread.join, REAP_S)
 
     # -- how -------------------------------------------------------------------------------------
 
@@ -260,6 +266,7 @@ class Compaction:
             thread.start()
         except RuntimeError as error:
             raise StorageError(f"the thread for it cannot be started: {error}") from error
+        self._thread = thread
         try:
             done = await result
         finally:

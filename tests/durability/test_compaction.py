@@ -194,10 +194,7 @@ def test_a_stop_does_not_wait_for_it_and_leaves_no_process(folder: Path, server:
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     assert server.stop() == 0
-    deadline = time.monotonic() + 20  # it was killed; who takes it from the list of processes is the system's affair
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < deadline, "the process is still there"
-        time.sleep(0.01)
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]  # nor a zombie: no init may be there to take it
     assert "Traceback" not in server.output
     server.start()
     assert not [name for name in os.listdir(folder) if name.endswith(".base")]

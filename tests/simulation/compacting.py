@@ -121,3 +121,6 @@ class OnTheSpot:
 
     def start(self) -> None:
         self._target(*self._args)
+
+    def is_alive(self) -> bool:
+        return False
