@@ -98,7 +98,8 @@ def _syntax(spec: Spec) -> list[str]:
 
 def _positional(argument: Arg) -> str:
     if isinstance(argument, Vector):
-        return _choice(["number …", "FP32 bytes"])
+        forms = _choice(["number …", "FP32 bytes"])
+        return f"[{forms[1:-1]}]" if argument.instead else forms
     if not isinstance(argument, Rest):
         return argument.label
     if argument.syntax:

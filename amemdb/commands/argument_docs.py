@@ -113,7 +113,8 @@ def _positional(argument: Arg) -> Doc:
     if isinstance(argument, Vector):
         numbers = {"name": "component", "type": "double", "flags": MULTIPLE}
         raw = {"name": "float32-bytes", "type": "string", "token": "FP32"}
-        return {"name": "vector", "type": "oneof", "arguments": [numbers, raw]}
+        doc = {"name": "vector", "type": "oneof", "arguments": [numbers, raw]}
+        return doc | {"flags": OPTIONAL} if argument.instead else doc
     if not isinstance(argument, Rest):
         doc = _value(argument)
         return doc | {"key_spec_index": 0} if argument.names else doc

@@ -14,10 +14,32 @@ from random import Random
 from typing import Any, Protocol
 
 from amemdb.commands.session import Session
+from amemdb.errors import CommandError
 from amemdb.stores import records
 from amemdb.stores.conversation import Conversation
 from amemdb.stores.records import Record
 from amemdb.stores.stores import Stores
+
+
+class Embedder(Protocol):
+    """What makes vectors of texts, as commands see it; see `amemdb.server.embedding`."""
+
+    @property
+    def model(self) -> bytes:
+        """The name that is kept with what it made."""
+
+    @property
+    def dim(self) -> int:
+        """Components of its vectors; 0 until the first are there."""
+
+    def begin(self, text: str, tell: Callable[[bytes | CommandError], None]) -> None:
+        """Have `tell` called once, on the loop, with the vector of `text` as float32, or with why there is none."""
+
+    def lines(self) -> list[tuple[str, object]]:
+        """What INFO tells of it."""
+
+    def reset(self) -> None:
+        """Count from zero, for CONFIG RESETSTAT."""
 
 
 class Server(Protocol):
@@ -76,6 +98,10 @@ class Server(Protocol):
     def request_shutdown(self) -> None:
         """Have the server stop in order."""
 
+    @property
+    def embedder(self) -> Embedder | None:
+        """What makes vectors of texts; None where no embedder is set."""
+
     def require_room(self, count_bytes: int) -> None:
         """Refuse with `MISCONF` unless the log can take a frame of that size; see `Context.require_room`."""
 
@@ -92,6 +118,20 @@ class Deferred:
 
     def __init__(self, work: Callable[[], Any], finish: Callable[[Context, Any], Any]) -> None:
         self.work = work
+        self.finish = finish
+
+
+class Awaited:
+    """A handler's answer that waits for something to happen, on the event loop, while others are served.
+
+    `begin(tell)` has `tell(result)` called once, on the loop, later; `finish(ctx, result)` returns the value. A command
+    that gives one is refused inside a transaction.
+    """
+
+    __slots__ = ("begin", "finish")
+
+    def __init__(self, begin: Callable[[Callable[[Any], None]], None], finish: Callable[[Context, Any], Any]) -> None:
+        self.begin = begin
         self.finish = finish
 
 

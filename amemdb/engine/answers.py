@@ -1,8 +1,8 @@
 """What the engine gives for a request when it cannot give the bytes of the reply at once.
 
-A reply that is worked out first is a `Pending`: its work is done in a thread, or on the loop in slices, and then goes
-to `Engine.resume`. A long reply whose value is known is a `Parts`, which gives its bytes piece by piece. Whoever sends
-the replies keeps those of one connection in order; see `amemdb.server.connection`.
+A reply that is worked out first is a `Pending`: its work is done in a thread, or on the loop in slices, or it is waited
+for, and then goes to `Engine.resume`. A long reply whose value is known is a `Parts`, which gives its bytes piece by
+piece. Whoever sends the replies keeps those of one connection in order; see `amemdb.server.connection`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from amemdb.commands.context import Deferred, Sliced
+from amemdb.commands.context import Awaited, Deferred, Sliced
 from amemdb.commands.session import Session
 from amemdb.commands.table import Command
 from amemdb.protocol.reply import Elements
@@ -23,7 +23,12 @@ class Pending:
     __slots__ = ("argv", "command", "deferred", "session", "spent_ns")
 
     def __init__(
-        self, session: Session, command: Command, argv: list[bytes], deferred: Deferred | Sliced, spent_ns: int
+        self,
+        session: Session,
+        command: Command,
+        argv: list[bytes],
+        deferred: Awaited | Deferred | Sliced,
+        spent_ns: int,
     ) -> None:
         self.session = session
         self.command = command
@@ -37,9 +42,14 @@ class Pending:
         return isinstance(self.deferred, Sliced)
 
     @property
+    def awaited(self) -> Awaited | None:
+        """What it waits for, if there is no work to do."""
+        return self.deferred if isinstance(self.deferred, Awaited) else None
+
+    @property
     def work(self) -> Callable[[], Any]:
         """What to run off the loop, without arguments."""
-        return _nothing if isinstance(self.deferred, Sliced) else self.deferred.work
+        return self.deferred.work if isinstance(self.deferred, Deferred) else _nothing
 
 
 class Parts:

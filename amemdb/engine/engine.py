@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgpack
 
 from amemdb import native
-from amemdb.commands.context import Context, Deferred, Sliced
+from amemdb.commands.context import Awaited, Context, Deferred, Sliced
 from amemdb.commands.session import Session
 from amemdb.commands.table import Command, find
 from amemdb.commands.transactions import unwatch_all
@@ -26,6 +26,8 @@ from amemdb.engine.state import ServerState
 from amemdb.errors import CommandError, wrong_arity
 from amemdb.limits import NAME_BYTES_MAX, REPLY_BYTES_MAX, REPLY_ELEMENTS_MAX, TRANSACTION_BYTES_MAX
 from amemdb.protocol.reply import QUEUED_BYTES
+from amemdb.stores.last_use import TOUCHES_BYTES_MAX
+from amemdb.stores.records import FACTS_TOUCHED
 from amemdb.stores.stores import Stores
 from amemdb.stores.wheel import Entry
 
@@ -148,7 +150,7 @@ class Engine:
             admitted = True
             self._have_reply_wait(session, command)
             value = pending.deferred
-            if isinstance(value, Deferred):
+            if isinstance(value, (Awaited, Deferred)):
                 value = value.finish(context, result)
             if isinstance(value, Sliced):
                 value = self._slice(value, started_ns)
@@ -228,7 +230,7 @@ class Engine:
         spent_ns: int,
     ) -> bytes | Pending | Parts:
         context = self._context
-        if isinstance(value, (Deferred, Sliced)):
+        if isinstance(value, (Awaited, Deferred, Sliced)):
             assert not context.frame, f"{command.name} emitted and is not done"
             return Pending(session, command, argv, value, spent_ns + self._timer_ns() - started_ns)
         if context.frame:
@@ -315,6 +317,8 @@ class Engine:
                 value = command.run(context, argv)
                 while isinstance(value, (Deferred, Sliced)):
                     value = value.run() if isinstance(value, Sliced) else value.finish(context, value.work())
+                if isinstance(value, Awaited):
+                    raise CommandError("Command not allowed inside a transaction: its answer has to be waited for")
             except CommandError as error:
                 assert len(context.frame) == emitted, f"{command.name} was refused after it had emitted"
                 self.state.count_failure(command.name, error.code, True)
@@ -357,7 +361,7 @@ class Engine:
             record = removal_of(self.stores, entry, now_ms)
             if record is not None:
                 context.emit(record)
-                self.state.expired += 1
+                self.state.expired += record[0] != FACTS_TOUCHED
         if context.frame:
             self._commit(now_ms)
         return len(due)
@@ -391,4 +395,5 @@ def _frame_bytes_max(argv: list[bytes]) -> int:
 
 def _removal_bytes_max(entry: Entry) -> int:
     """More than the record takes that removes what `entry` stands for: its names and some numbers."""
-    return REQUEST_OVERHEAD_BYTES + sum(len(part) for part in entry if isinstance(part, bytes))
+    names_bytes = sum(len(part) for part in entry if isinstance(part, bytes))
+    return REQUEST_OVERHEAD_BYTES + names_bytes + (TOUCHES_BYTES_MAX if entry[0] == "touches" else 0)

@@ -242,7 +242,12 @@ class Connection(Pump, asyncio.Protocol):
             self._continue_later()
             return
         self._pause_reading()
-        future = self._host.loop.run_in_executor(self._host.threads, pending.work)
+        future: asyncio.Future[Any]
+        if (awaited := pending.awaited) is not None:
+            future = self._host.loop.create_future()
+            awaited.begin(lambda result: None if future.done() else future.set_result(result))
+        else:
+            future = self._host.loop.run_in_executor(self._host.threads, pending.work)
         self._host.work.add(future)
         future.add_done_callback(self._worked)
 

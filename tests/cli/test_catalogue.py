@@ -44,7 +44,8 @@ def completed(catalogue: Catalogue, text: str) -> list[str]:
         ("CONFIG GET", "CONFIG GET pattern [pattern …]"),
         (
             "AMEM.SEM.RECALL",
-            "AMEM.SEM.RECALL agent k (component [component …] | FP32 float32-bytes) [THRESHOLD threshold] [WITHMETA]",
+            "AMEM.SEM.RECALL agent k [component [component …] | FP32 float32-bytes] [THRESHOLD threshold] "
+            "[HYBRID hybrid] [FILTER filter] [EF ef] [WITHMETA] [EXPLAIN] [MODEL model] [TEXT text]",
         ),
     ],
 )
