@@ -81,12 +81,16 @@ def _entry(spec: Spec) -> str:
 
 
 def _syntax(spec: Spec) -> list[str]:
-    words = [_positional(argument) for argument in spec.positionals]
+    instead = {option.word: option for option in spec.options if isinstance(option, Option)}
+    taken = {argument.instead for argument in spec.positionals if isinstance(argument, Vector)}
+    words = [_positional(argument, instead) for argument in spec.positionals]
     groups: dict[str, list[str]] = {}
     for index, option in enumerate(spec.options):
         if isinstance(option, Expiry):
             forms = ["TTL seconds", "PXAT unix-time-milliseconds", *(["PERSIST"] if option.persist else [])]
             words.append(_choice(forms) if option.required else f"[{' | '.join(forms)}]")
+            continue
+        if option.word in taken:
             continue
         group = option.group or f"{index}"
         if group not in groups:
@@ -96,9 +100,10 @@ def _syntax(spec: Spec) -> list[str]:
     return [f"[{' | '.join(groups[word])}]" if word in groups else word for word in words]
 
 
-def _positional(argument: Arg) -> str:
+def _positional(argument: Arg, options: dict[str, Option]) -> str:
     if isinstance(argument, Vector):
-        return _choice(["number …", "FP32 bytes"])
+        forms = [_option(options[argument.instead])] if argument.instead else []
+        return _choice(["number …", "FP32 bytes", *forms])
     if not isinstance(argument, Rest):
         return argument.label
     if argument.syntax:

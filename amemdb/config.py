@@ -27,8 +27,9 @@ from amemdb.setting import Choice, Folder, Integer, Kind, Setting, Size, Switch,
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 ENVIRONMENT_PREFIX = "AMEMDB_"
-NOT_SETTINGS = frozenset({"AMEMDB_CONFIG", "AMEMDB_NATIVE", "AMEMDB_URL"})
-"""Variables that are read elsewhere: the file of settings, whether native code is used, the server that tools ask."""
+NOT_SETTINGS = frozenset({"AMEMDB_CONFIG", "AMEMDB_EMBEDDER_KEY", "AMEMDB_NATIVE", "AMEMDB_URL"})
+"""Variables that are read elsewhere: the file of settings, the key of an embedder's endpoint, whether native code is
+used, the server that tools ask."""
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("host", Word(), "127.0.0.1", "Address to listen on; 0.0.0.0 for every interface."),
@@ -127,6 +128,18 @@ SETTINGS: tuple[Setting, ...] = (
         changeable=True,
     ),
     Setting("search-threads", Integer(1, 256), 2, "Threads for vector searches that would hold others up."),
+    Setting(
+        "embedder",
+        Kind(),
+        "",
+        "What makes vectors of texts, for EMBED and TEXT, such as openai:MODEL@URL; empty for nothing.",
+    ),
+    Setting("embedder-key-file", Kind(), "", "File with the key of an endpoint; empty for the one in the environment."),
+    Setting("embedder-timeout", Integer(1, 600), 10, "How long a command waits for the embedder.", "seconds"),
+    Setting("embedder-batch", Integer(1, 2048), 64, "Most texts in one call of the embedder."),
+    Setting(
+        "embedder-cache", Size(), 32 * MIB, "Vectors kept of texts that were embedded before; 0 for none.", "bytes"
+    ),
     Setting(
         "slowlog-log-slower-than",
         Integer(-1),

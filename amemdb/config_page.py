@@ -49,6 +49,7 @@ VARIABLES = """
 | variable | what it is |
 |---|---|
 | `AMEMDB_CONFIG` | The file of settings, as `--config` names it. |
+| `AMEMDB_EMBEDDER_KEY` | The key of an [embedder's endpoint](embedders.md#the-key). |
 | `AMEMDB_NATIVE` | `0` chooses plain Python, several times slower, over \
 [native code](install.md#is-the-native-code-in-use), which is used with `1` or without it, where it was built. |
 | `AMEMDB_URL` | The server that [the command line](command-line.md) talks to, as `--url` names it. |

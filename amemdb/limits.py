@@ -45,7 +45,24 @@ META_BYTES_MAX = 64 * 1024
 DATABASES = 16
 WINDOW_MAX = 1_000_000
 DIMENSION_MAX = 65_536
+EMBED_TEXT_BYTES_MAX = 256 * 1024
+"""Longest text that the embedder is given: far more than any model reads."""
 RECALL_K_MAX = 100_000
+WORDS_BYTES_MAX = 8192
+"""Longest query that is searched for by its words."""
+FILTER_BYTES_MAX = 4096
+FILTER_TERMS_MAX = 64
+FILTER_DEPTH_MAX = 16
+"""The longest filter of a recall, the most comparisons in it, and how deep they may be nested."""
+EXPLAINED_MAX = 20
+"""Most facts that EXPLAIN names as left out."""
+GRAPH_LINKS_MIN, GRAPH_LINKS_MAX = 4, 128
+GRAPH_WIDTH_MAX = 10_000
+"""Bounds of M, and of EF_CONSTRUCTION and EF_SEARCH."""
+FACTS_MAX = 1_000_000_000
+LANGUAGE_BYTES_MAX = 32
+FLOAT16_MAX = 65504.0
+"""The largest component that 16 bits hold."""
 EVENT_IDS_REMEMBERED = 1000
 """Among how many of an agent's newest events an `ID` makes a retry harmless."""
 EVENTS_PAGE_DEFAULT = 100

@@ -105,8 +105,16 @@ def summaries(load: Load, number: int) -> None:
     load.send(b"AMEM.SUMMARY.SET", b"agent:%d" % number, TEXT % number)
 
 
+def searched(load: Load, number: int) -> None:
+    agent = b"agent:%d" % (number % 10)
+    load.send(b"AMEM.EPIS.LOG", agent, b"action", TEXT % number)
+    if number % 1000 >= 990:
+        for _ in load.stores.texts.of_log(agent, load.stores.epis.logs[agent]).absorbing():
+            pass
+
+
 KINDS: dict[str, Callable[[Load, int], None]] = {
-    made.__name__: made for made in (turns, sessions, notes, events, keys, ending, facts, summaries)
+    made.__name__: made for made in (turns, sessions, notes, events, keys, ending, facts, summaries, searched)
 }
 
 

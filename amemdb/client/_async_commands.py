@@ -278,10 +278,34 @@ class AsyncCommands(Generic[Text]):
                 return
 
     async def amem_sem_create(
-        self, agent_id: ValueT, dimensions: int, *, metric: Literal["cosine", "ip", "l2"] | None = None
+        self,
+        agent_id: ValueT,
+        dimensions: int,
+        *,
+        metric: Literal["cosine", "ip", "l2"] | None = None,
+        m: int | None = None,
+        ef_construction: int | None = None,
+        ef_search: int | None = None,
+        quant: Literal["f32", "f16"] | None = None,
+        maxfacts: int | None = None,
+        model: ValueT | None = None,
+        lang: ValueT | None = None,
     ) -> bool:
         """Open an agent's semantic memory for vectors of one dimension."""
-        result: bool = await self.execute_command(*_requests.sem_create(agent_id, dimensions, metric=metric))
+        result: bool = await self.execute_command(
+            *_requests.sem_create(
+                agent_id,
+                dimensions,
+                metric=metric,
+                m=m,
+                ef_construction=ef_construction,
+                ef_search=ef_search,
+                quant=quant,
+                maxfacts=maxfacts,
+                model=model,
+                lang=lang,
+            )
+        )
         return result
 
     async def amem_sem_store(
@@ -289,18 +313,30 @@ class AsyncCommands(Generic[Text]):
         agent_id: ValueT,
         key: ValueT,
         content: ValueT,
-        vector: VectorT,
+        vector: VectorT | None = None,
         *,
         ttl: LifeSpanT | None = None,
         pxat: MomentT | None = None,
         source: ValueT | None = None,
         trust: Literal["trusted", "untrusted"] | None = None,
         meta: JsonT | None = None,
+        model: ValueT | None = None,
+        embed: bool = False,
     ) -> bool:
         """Store a fact with its vector; one of that key is replaced whole."""
         result: bool = await self.execute_command(
             *_requests.sem_store(
-                agent_id, key, content, vector, ttl=ttl, pxat=pxat, source=source, trust=trust, meta=meta
+                agent_id,
+                key,
+                content,
+                vector,
+                ttl=ttl,
+                pxat=pxat,
+                source=source,
+                trust=trust,
+                meta=meta,
+                model=model,
+                embed=embed,
             )
         )
         return result
@@ -310,25 +346,79 @@ class AsyncCommands(Generic[Text]):
         self,
         agent_id: ValueT,
         k: int,
-        vector: VectorT,
+        vector: VectorT | None = None,
         *,
         threshold: float | None = None,
+        hybrid: ValueT | None = None,
+        filter: ValueT | None = None,
+        ef: int | None = None,
         with_meta: Literal[False] = False,
+        explain: bool = False,
+        model: ValueT | None = None,
+        text: ValueT | None = None,
     ) -> list[RecalledDict[Text]]: ...
     @overload
     async def amem_sem_recall(
-        self, agent_id: ValueT, k: int, vector: VectorT, *, threshold: float | None = None, with_meta: Literal[True]
+        self,
+        agent_id: ValueT,
+        k: int,
+        vector: VectorT | None = None,
+        *,
+        threshold: float | None = None,
+        hybrid: ValueT | None = None,
+        filter: ValueT | None = None,
+        ef: int | None = None,
+        with_meta: Literal[True],
+        explain: bool = False,
+        model: ValueT | None = None,
+        text: ValueT | None = None,
     ) -> list[RecalledWithMetaDict[Text]]: ...
     @overload
     async def amem_sem_recall(
-        self, agent_id: ValueT, k: int, vector: VectorT, *, threshold: float | None = None, with_meta: bool
+        self,
+        agent_id: ValueT,
+        k: int,
+        vector: VectorT | None = None,
+        *,
+        threshold: float | None = None,
+        hybrid: ValueT | None = None,
+        filter: ValueT | None = None,
+        ef: int | None = None,
+        with_meta: bool,
+        explain: bool = False,
+        model: ValueT | None = None,
+        text: ValueT | None = None,
     ) -> list[RecalledDict[Text]] | list[RecalledWithMetaDict[Text]]: ...
     async def amem_sem_recall(
-        self, agent_id: ValueT, k: int, vector: VectorT, *, threshold: float | None = None, with_meta: bool = False
+        self,
+        agent_id: ValueT,
+        k: int,
+        vector: VectorT | None = None,
+        *,
+        threshold: float | None = None,
+        hybrid: ValueT | None = None,
+        filter: ValueT | None = None,
+        ef: int | None = None,
+        with_meta: bool = False,
+        explain: bool = False,
+        model: ValueT | None = None,
+        text: ValueT | None = None,
     ) -> list[RecalledDict[Text]] | list[RecalledWithMetaDict[Text]]:
         """The k facts most similar to a vector, best first."""
         result: list[RecalledDict[Text]] | list[RecalledWithMetaDict[Text]] = await self.execute_command(
-            *_requests.sem_recall(agent_id, k, vector, threshold=threshold, with_meta=with_meta)
+            *_requests.sem_recall(
+                agent_id,
+                k,
+                vector,
+                threshold=threshold,
+                hybrid=hybrid,
+                filter=filter,
+                ef=ef,
+                with_meta=with_meta,
+                explain=explain,
+                model=model,
+                text=text,
+            )
         )
         return result
 
@@ -392,9 +482,13 @@ class AsyncCommands(Generic[Text]):
             if cursor == 0:
                 return
 
-    async def amem_search(self, agent_id: ValueT, k: int, vector: VectorT) -> list[FoundDict[Text]]:
-        """The k items of an agent's memory most similar to a vector, best first."""
-        result: list[FoundDict[Text]] = await self.execute_command(*_requests.search(agent_id, k, vector))
+    async def amem_search(
+        self, agent_id: ValueT, k: int, vector: VectorT, *, text: ValueT | None = None, session_id: ValueT | None = None
+    ) -> list[FoundDict[Text]]:
+        """The k items of an agent's memory that fit a vector, and words, best: facts, events, notes and turns."""
+        result: list[FoundDict[Text]] = await self.execute_command(
+            *_requests.search(agent_id, k, vector, text=text, session_id=session_id)
+        )
         return result
 
     async def amem_summary_set(self, agent_id: ValueT, summary: ValueT, *, if_version: int | None = None) -> int:
@@ -540,11 +634,35 @@ class AsyncTyped(results.View):
         return result
 
     async def amem_sem_recall(
-        self, agent_id: ValueT, k: int, vector: VectorT, *, threshold: float | None = None
+        self,
+        agent_id: ValueT,
+        k: int,
+        vector: VectorT | None = None,
+        *,
+        threshold: float | None = None,
+        hybrid: ValueT | None = None,
+        filter: ValueT | None = None,
+        ef: int | None = None,
+        explain: bool = False,
+        model: ValueT | None = None,
+        text: ValueT | None = None,
     ) -> list[results.Fact]:
         """The k facts most similar to a vector, best first."""
         result: list[results.Fact] = await self._call(
-            _requests.sem_recall(agent_id, k, vector, threshold=threshold, with_meta=True), results.facts
+            _requests.sem_recall(
+                agent_id,
+                k,
+                vector,
+                threshold=threshold,
+                hybrid=hybrid,
+                filter=filter,
+                ef=ef,
+                with_meta=True,
+                explain=explain,
+                model=model,
+                text=text,
+            ),
+            results.facts,
         )
         return result
 
@@ -555,9 +673,13 @@ class AsyncTyped(results.View):
         )
         return result
 
-    async def amem_search(self, agent_id: ValueT, k: int, vector: VectorT) -> list[results.Found]:
-        """The k items of an agent's memory most similar to a vector, best first."""
-        result: list[results.Found] = await self._call(_requests.search(agent_id, k, vector), results.found)
+    async def amem_search(
+        self, agent_id: ValueT, k: int, vector: VectorT, *, text: ValueT | None = None, session_id: ValueT | None = None
+    ) -> list[results.Found]:
+        """The k items of an agent's memory that fit a vector, and words, best: facts, events, notes and turns."""
+        result: list[results.Found] = await self._call(
+            _requests.search(agent_id, k, vector, text=text, session_id=session_id), results.found
+        )
         return result
 
     async def amem_summary_get(self, agent_id: ValueT) -> results.Summary | None:

@@ -128,37 +128,97 @@ class PipelineCommands:
         return self.execute_command(*_requests.epis_scan(cursor, match=match, count=count))
 
     def amem_sem_create(
-        self, agent_id: ValueT, dimensions: int, *, metric: Literal["cosine", "ip", "l2"] | None = None
+        self,
+        agent_id: ValueT,
+        dimensions: int,
+        *,
+        metric: Literal["cosine", "ip", "l2"] | None = None,
+        m: int | None = None,
+        ef_construction: int | None = None,
+        ef_search: int | None = None,
+        quant: Literal["f32", "f16"] | None = None,
+        maxfacts: int | None = None,
+        model: ValueT | None = None,
+        lang: ValueT | None = None,
     ) -> Any:
         """Open an agent's semantic memory for vectors of one dimension."""
-        return self.execute_command(*_requests.sem_create(agent_id, dimensions, metric=metric))
+        return self.execute_command(
+            *_requests.sem_create(
+                agent_id,
+                dimensions,
+                metric=metric,
+                m=m,
+                ef_construction=ef_construction,
+                ef_search=ef_search,
+                quant=quant,
+                maxfacts=maxfacts,
+                model=model,
+                lang=lang,
+            )
+        )
 
     def amem_sem_store(
         self,
         agent_id: ValueT,
         key: ValueT,
         content: ValueT,
-        vector: VectorT,
+        vector: VectorT | None = None,
         *,
         ttl: LifeSpanT | None = None,
         pxat: MomentT | None = None,
         source: ValueT | None = None,
         trust: Literal["trusted", "untrusted"] | None = None,
         meta: JsonT | None = None,
+        model: ValueT | None = None,
+        embed: bool = False,
     ) -> Any:
         """Store a fact with its vector; one of that key is replaced whole."""
         return self.execute_command(
             *_requests.sem_store(
-                agent_id, key, content, vector, ttl=ttl, pxat=pxat, source=source, trust=trust, meta=meta
+                agent_id,
+                key,
+                content,
+                vector,
+                ttl=ttl,
+                pxat=pxat,
+                source=source,
+                trust=trust,
+                meta=meta,
+                model=model,
+                embed=embed,
             )
         )
 
     def amem_sem_recall(
-        self, agent_id: ValueT, k: int, vector: VectorT, *, threshold: float | None = None, with_meta: bool = False
+        self,
+        agent_id: ValueT,
+        k: int,
+        vector: VectorT | None = None,
+        *,
+        threshold: float | None = None,
+        hybrid: ValueT | None = None,
+        filter: ValueT | None = None,
+        ef: int | None = None,
+        with_meta: bool = False,
+        explain: bool = False,
+        model: ValueT | None = None,
+        text: ValueT | None = None,
     ) -> Any:
         """The k facts most similar to a vector, best first."""
         return self.execute_command(
-            *_requests.sem_recall(agent_id, k, vector, threshold=threshold, with_meta=with_meta)
+            *_requests.sem_recall(
+                agent_id,
+                k,
+                vector,
+                threshold=threshold,
+                hybrid=hybrid,
+                filter=filter,
+                ef=ef,
+                with_meta=with_meta,
+                explain=explain,
+                model=model,
+                text=text,
+            )
         )
 
     def amem_sem_forget(self, agent_id: ValueT, key: ValueT) -> Any:
@@ -185,9 +245,11 @@ class PipelineCommands:
         """The names of agents with a semantic memory, page by page."""
         return self.execute_command(*_requests.sem_scan(cursor, match=match, count=count))
 
-    def amem_search(self, agent_id: ValueT, k: int, vector: VectorT) -> Any:
-        """The k items of an agent's memory most similar to a vector, best first."""
-        return self.execute_command(*_requests.search(agent_id, k, vector))
+    def amem_search(
+        self, agent_id: ValueT, k: int, vector: VectorT, *, text: ValueT | None = None, session_id: ValueT | None = None
+    ) -> Any:
+        """The k items of an agent's memory that fit a vector, and words, best: facts, events, notes and turns."""
+        return self.execute_command(*_requests.search(agent_id, k, vector, text=text, session_id=session_id))
 
     def amem_summary_set(self, agent_id: ValueT, summary: ValueT, *, if_version: int | None = None) -> Any:
         """Replace an agent's summary; the reply is its new version."""
@@ -287,17 +349,47 @@ class PipelineTyped(results.View):
         """All events of an agent page by page, oldest first: at most COUNT (100) a page."""
         return self._call(_requests.epis_page(agent_id, cursor, count=count, with_meta=True), results.event_page)
 
-    def amem_sem_recall(self, agent_id: ValueT, k: int, vector: VectorT, *, threshold: float | None = None) -> Any:
+    def amem_sem_recall(
+        self,
+        agent_id: ValueT,
+        k: int,
+        vector: VectorT | None = None,
+        *,
+        threshold: float | None = None,
+        hybrid: ValueT | None = None,
+        filter: ValueT | None = None,
+        ef: int | None = None,
+        explain: bool = False,
+        model: ValueT | None = None,
+        text: ValueT | None = None,
+    ) -> Any:
         """The k facts most similar to a vector, best first."""
-        return self._call(_requests.sem_recall(agent_id, k, vector, threshold=threshold, with_meta=True), results.facts)
+        return self._call(
+            _requests.sem_recall(
+                agent_id,
+                k,
+                vector,
+                threshold=threshold,
+                hybrid=hybrid,
+                filter=filter,
+                ef=ef,
+                with_meta=True,
+                explain=explain,
+                model=model,
+                text=text,
+            ),
+            results.facts,
+        )
 
     def amem_sem_get(self, agent_id: ValueT, key: ValueT, *, with_vector: bool = False) -> Any:
         """One fact by its key."""
         return self._call(_requests.sem_get(agent_id, key, with_vector=with_vector), results.fact)
 
-    def amem_search(self, agent_id: ValueT, k: int, vector: VectorT) -> Any:
-        """The k items of an agent's memory most similar to a vector, best first."""
-        return self._call(_requests.search(agent_id, k, vector), results.found)
+    def amem_search(
+        self, agent_id: ValueT, k: int, vector: VectorT, *, text: ValueT | None = None, session_id: ValueT | None = None
+    ) -> Any:
+        """The k items of an agent's memory that fit a vector, and words, best: facts, events, notes and turns."""
+        return self._call(_requests.search(agent_id, k, vector, text=text, session_id=session_id), results.found)
 
     def amem_summary_get(self, agent_id: ValueT) -> Any:
         """An agent's summary, its version, and when it was changed in Unix seconds."""

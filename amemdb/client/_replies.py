@@ -61,11 +61,14 @@ CALLBACKS: dict[str, Callable[..., Any]] = {
                 key=unchanged,
                 content=unchanged,
                 similarity=double,
+                lexical=double,
+                score=double,
                 source=unchanged,
                 trust=unchanged,
                 meta=unchanged,
                 stored_at=unchanged,
                 expires_at=unchanged,
+                left_out=word,
             )
         )
     ),
@@ -84,7 +87,25 @@ CALLBACKS: dict[str, Callable[..., Any]] = {
         )
     ),
     "AMEM.SEM.INFO": callback(
-        labelled(dim=unchanged, metric=word, facts=unchanged, index=word, tombstones=unchanged, bytes=unchanged)
+        labelled(
+            dim=unchanged,
+            metric=word,
+            facts=unchanged,
+            index=word,
+            tombstones=unchanged,
+            bytes=unchanged,
+            m=unchanged,
+            ef_construction=unchanged,
+            ef_search=unchanged,
+            quant=word,
+            maxfacts=unchanged,
+            model=word,
+            lang=word,
+            tail=unchanged,
+            graphs=unchanged,
+            merged=unchanged,
+            merging=unchanged,
+        )
     ),
     "AMEM.SEM.DROP": callback(boolean),
     "AMEM.SEM.SCAN": callback(fixed(cursor, array(unchanged))),

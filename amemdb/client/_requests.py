@@ -198,11 +198,37 @@ def epis_scan(cursor: int = 0, *, match: ValueT | None = None, count: int | None
     return request
 
 
-def sem_create(agent_id: ValueT, dimensions: int, *, metric: Literal["cosine", "ip", "l2"] | None = None) -> Tokens:
+def sem_create(
+    agent_id: ValueT,
+    dimensions: int,
+    *,
+    metric: Literal["cosine", "ip", "l2"] | None = None,
+    m: int | None = None,
+    ef_construction: int | None = None,
+    ef_search: int | None = None,
+    quant: Literal["f32", "f16"] | None = None,
+    maxfacts: int | None = None,
+    model: ValueT | None = None,
+    lang: ValueT | None = None,
+) -> Tokens:
     """AMEM.SEM.CREATE"""
     request: Tokens = ["AMEM.SEM.CREATE", wire.text(agent_id, "agent_id"), wire.integer(dimensions, "dimensions")]
     if metric is not None:
         request += ("METRIC", wire.text(metric, "metric"))
+    if m is not None:
+        request += ("M", wire.integer(m, "m"))
+    if ef_construction is not None:
+        request += ("EF_CONSTRUCTION", wire.integer(ef_construction, "ef_construction"))
+    if ef_search is not None:
+        request += ("EF_SEARCH", wire.integer(ef_search, "ef_search"))
+    if quant is not None:
+        request += ("QUANT", wire.text(quant, "quant"))
+    if maxfacts is not None:
+        request += ("MAXFACTS", wire.integer(maxfacts, "maxfacts"))
+    if model is not None:
+        request += ("MODEL", wire.text(model, "model"))
+    if lang is not None:
+        request += ("LANG", wire.text(lang, "lang"))
     return request
 
 
@@ -210,13 +236,15 @@ def sem_store(
     agent_id: ValueT,
     key: ValueT,
     content: ValueT,
-    vector: VectorT,
+    vector: VectorT | None = None,
     *,
     ttl: LifeSpanT | None = None,
     pxat: MomentT | None = None,
     source: ValueT | None = None,
     trust: Literal["trusted", "untrusted"] | None = None,
     meta: JsonT | None = None,
+    model: ValueT | None = None,
+    embed: bool = False,
 ) -> Tokens:
     """AMEM.SEM.STORE"""
     request: Tokens = [
@@ -224,7 +252,7 @@ def sem_store(
         wire.text(agent_id, "agent_id"),
         wire.text(key, "key"),
         wire.text(content, "content"),
-        *wire.vector(vector),
+        *wire.vector_if_given(vector),
     ]
     request += wire.expiry(ttl, pxat)
     if source is not None:
@@ -233,18 +261,50 @@ def sem_store(
         request += ("TRUST", wire.text(trust, "trust"))
     if meta is not None:
         request += ("META", wire.json_text(meta, "meta"))
+    if model is not None:
+        request += ("MODEL", wire.text(model, "model"))
+    if embed:
+        request.append("EMBED")
     return request
 
 
 def sem_recall(
-    agent_id: ValueT, k: int, vector: VectorT, *, threshold: float | None = None, with_meta: bool = False
+    agent_id: ValueT,
+    k: int,
+    vector: VectorT | None = None,
+    *,
+    threshold: float | None = None,
+    hybrid: ValueT | None = None,
+    filter: ValueT | None = None,
+    ef: int | None = None,
+    with_meta: bool = False,
+    explain: bool = False,
+    model: ValueT | None = None,
+    text: ValueT | None = None,
 ) -> Tokens:
     """AMEM.SEM.RECALL"""
-    request: Tokens = ["AMEM.SEM.RECALL", wire.text(agent_id, "agent_id"), wire.integer(k, "k"), *wire.vector(vector)]
+    request: Tokens = [
+        "AMEM.SEM.RECALL",
+        wire.text(agent_id, "agent_id"),
+        wire.integer(k, "k"),
+        *wire.vector_if_given(vector),
+    ]
     if threshold is not None:
         request += ("THRESHOLD", wire.number(threshold, "threshold"))
+    if hybrid is not None:
+        request += ("HYBRID", wire.text(hybrid, "hybrid"))
+    if filter is not None:
+        request += ("FILTER", wire.text(filter, "filter"))
+    if ef is not None:
+        request += ("EF", wire.integer(ef, "ef"))
     if with_meta:
         request.append("WITHMETA")
+    if explain:
+        request.append("EXPLAIN")
+    if model is not None:
+        request += ("MODEL", wire.text(model, "model"))
+    if text is not None:
+        request += ("TEXT", wire.text(text, "text"))
     return request
 
 
@@ -286,9 +346,16 @@ def sem_scan(cursor: int = 0, *, match: ValueT | None = None, count: int | None 
     return request
 
 
-def search(agent_id: ValueT, k: int, vector: VectorT) -> Tokens:
+def search(
+    agent_id: ValueT, k: int, vector: VectorT, *, text: ValueT | None = None, session_id: ValueT | None = None
+) -> Tokens:
     """AMEM.SEARCH"""
-    return ["AMEM.SEARCH", wire.text(agent_id, "agent_id"), wire.integer(k, "k"), *wire.vector(vector)]
+    request: Tokens = ["AMEM.SEARCH", wire.text(agent_id, "agent_id"), wire.integer(k, "k"), *wire.vector(vector)]
+    if text is not None:
+        request += ("TEXT", wire.text(text, "text"))
+    if session_id is not None:
+        request += ("SESSION", wire.text(session_id, "session_id"))
+    return request
 
 
 def summary_set(agent_id: ValueT, summary: ValueT, *, if_version: int | None = None) -> Tokens:

@@ -271,7 +271,19 @@ def _namespaces(client: Client, pattern: bytes | None) -> Iterator[Line | Unexpo
                     yield _refusal("the facts of", name, error)
                 continue
             agent, dim = text_of(name), info[b"dim"]
-            yield {"kind": "namespace", "agent": agent, "dim": dim, "metric": _word(info[b"metric"])}
+            yield {
+                "kind": "namespace",
+                "agent": agent,
+                "dim": dim,
+                "metric": _word(info[b"metric"]),
+                "m": info[b"m"] or None,
+                "ef_construction": info[b"ef_construction"] or None,
+                "ef_search": info[b"ef_search"] or None,
+                "quant": "f16" if info[b"quant"] == b"f16" else None,
+                "maxfacts": info[b"maxfacts"] or None,
+                "model": text_of(info[b"model"]),
+                "lang": _word(info[b"lang"]),
+            }
             step = max(1, min(FACTS_AT_ONCE, FLOATS_AT_ONCE // dim))
             for start in range(0, len(keys), step):
                 requests = [("AMEM.SEM.GET", name, key, "WITHVECTOR") for key in keys[start : start + step]]

@@ -83,7 +83,10 @@ BOOLEANS = {
 INTEGERS = {"AMEM.EPIS.RETAIN", "AMEM.SUMMARY.APPEND", "AMEM.SUMMARY.SET", "AMEM.WORK.TTL"}
 """Integer replies that are numbers."""
 
-WORDS = {("AMEM.SEM.INFO", "metric"), ("AMEM.SEM.INFO", "index")}
+WORDS = {
+    *(("AMEM.SEM.INFO", label) for label in ("metric", "index", "quant", "model", "lang")),
+    ("AMEM.SEM.RECALL", "left_out"),
+}
 """Fields of the protocol's own vocabulary that are text whatever the client decodes."""
 
 
@@ -257,6 +260,8 @@ def _positionals(spec: Spec) -> list[Parameter]:
         kind_type, function = _typed(argument)
         default = "0" if isinstance(argument, Cursor) else ""
         token = f"*wire.vector({name})" if function == "vector" else f"wire.{function}({name}, {name!r})"
+        if isinstance(argument, Vector) and argument.instead:
+            kind_type, default, token = f"{kind_type} | None", "None", f"*wire.vector_if_given({name})"
         found.append(Parameter(name, kind_type, default, (token,)))
     return found
 

@@ -24,8 +24,13 @@ from typing import Any
 from amemdb.errors import printable
 from amemdb.limits import (
     DIMENSION_MAX,
+    FACTS_MAX,
+    GRAPH_LINKS_MAX,
+    GRAPH_LINKS_MIN,
+    GRAPH_WIDTH_MAX,
     ID_BYTES_MAX,
     INT64_MAX,
+    LANGUAGE_BYTES_MAX,
     META_BYTES_MAX,
     NAME_BYTES_MAX,
     TTL_SECONDS_MAX,
@@ -197,7 +202,18 @@ KINDS: dict[str, Kind] = {
     ),
     "namespace": Kind(
         b"AMEM.SEM.CREATE",
-        (_AGENT, _needed("dim", _integer(1, DIMENSION_MAX)), Field("metric", _word("cosine", "ip", "l2"), b"METRIC")),
+        (
+            _AGENT,
+            _needed("dim", _integer(1, DIMENSION_MAX)),
+            Field("metric", _word("cosine", "ip", "l2"), b"METRIC"),
+            Field("m", _integer(GRAPH_LINKS_MIN, GRAPH_LINKS_MAX), b"M"),
+            Field("ef_construction", _integer(1, GRAPH_WIDTH_MAX), b"EF_CONSTRUCTION"),
+            Field("ef_search", _integer(1, GRAPH_WIDTH_MAX), b"EF_SEARCH"),
+            Field("quant", _word("f32", "f16"), b"QUANT"),
+            Field("maxfacts", _integer(1, FACTS_MAX), b"MAXFACTS"),
+            Field("model", _name, b"MODEL"),
+            Field("lang", _sized(LANGUAGE_BYTES_MAX), b"LANG"),
+        ),
     ),
     "turn": Kind(
         b"AMEM.CONV.APPEND",

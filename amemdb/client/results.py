@@ -34,7 +34,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact of an agent. `similarity` is there where it was recalled, `vector` where it was asked for."""
+    """A fact of an agent. `similarity` is there where it was recalled, `vector` where it was asked for.
+
+    `lexical` and `score` are by words alone and by both, where `hybrid` gave words beside the vector.
+    `left_out` is the reason why a fact was not found, where it was asked for by `explain`; None for those found.
+    """
 
     key: str
     content: str
@@ -45,6 +49,9 @@ class Fact:
     meta: dict[str, Any] | None = None
     similarity: float | None = None
     vector: tuple[float, ...] | None = None
+    left_out: str | None = None
+    lexical: float | None = None
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,9 @@ def _fact(decode: Decode, reply: dict[str, Any]) -> Fact:
         meta=_json(reply["meta"]),
         similarity=reply.get("similarity"),
         vector=None if vector is None else tuple(vector),
+        left_out=reply.get("left_out"),
+        lexical=reply.get("lexical"),
+        score=reply.get("score"),
     )
 
 

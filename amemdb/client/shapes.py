@@ -35,11 +35,14 @@ class SessionInfoDict(TypedDict):
 
 
 class RecalledDict(TypedDict, Generic[Text]):
-    """A fact that was found."""
+    """A fact that was found. With `explain`, also one that was not, and why: `left_out` is None for those found."""
 
     key: Text
     content: Text
     similarity: float
+    lexical: NotRequired[float | None]
+    score: NotRequired[float | None]
+    left_out: NotRequired[str | None]
 
 
 class RecalledWithMetaDict(RecalledDict[Text], Generic[Text]):
@@ -71,7 +74,7 @@ class FactWithVectorDict(FactDict[Text], Generic[Text]):
 
 
 class NamespaceInfoDict(TypedDict):
-    """`index` is the kind of index: `exact` or `hnsw`."""
+    """`index` is the kind of index: `exact` or `hnsw`. Settings that were not given are 0 or None."""
 
     dim: int
     metric: str
@@ -79,6 +82,17 @@ class NamespaceInfoDict(TypedDict):
     index: str
     tombstones: int
     bytes: int
+    m: int
+    ef_construction: int
+    ef_search: int
+    quant: str
+    maxfacts: int
+    model: str | None
+    lang: str | None
+    tail: int
+    graphs: int
+    merged: int
+    merging: int
 
 
 class EventDict(TypedDict, Generic[Text]):

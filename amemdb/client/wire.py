@@ -181,6 +181,11 @@ def vector(components: VectorT) -> tuple[str, bytes]:
     return _OPTION_OF_VECTORS, data
 
 
+def vector_if_given(components: VectorT | None) -> tuple[str, bytes] | tuple[()]:
+    """The same, or nothing where the server is to make the vector."""
+    return () if components is None else vector(components)
+
+
 def _is_raw(components: Any) -> bool:
     return isinstance(components, memoryview) and components.format in ("B", "b", "c")
 

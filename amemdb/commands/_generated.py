@@ -1283,6 +1283,13 @@ def run_amem_sem_create(ctx: Context, argv: list[bytes]) -> Any:
     dim_ = integer(argv[2], 'dim', 1, 65536)
     at = 3
     metric_ = None
+    m_ = None
+    ef_construction_ = None
+    ef_search_ = None
+    quant_ = None
+    maxfacts_ = None
+    model_ = None
+    lang_ = None
     argc = len(argv)
     while at < argc:
         word = argv[at].upper()
@@ -1293,9 +1300,58 @@ def run_amem_sem_create(ctx: Context, argv: list[bytes]) -> Any:
                 missing_value(argv[at])
             metric_ = choice(argv[at + 1], 'metric', (b'cosine', b'ip', b'l2'))
             at += 2
+        elif word == b'M':
+            if m_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            m_ = integer(argv[at + 1], 'm', 4, 128)
+            at += 2
+        elif word == b'EF_CONSTRUCTION':
+            if ef_construction_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            ef_construction_ = integer(argv[at + 1], 'ef_construction', 1, 10000)
+            at += 2
+        elif word == b'EF_SEARCH':
+            if ef_search_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            ef_search_ = integer(argv[at + 1], 'ef_search', 1, 10000)
+            at += 2
+        elif word == b'QUANT':
+            if quant_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            quant_ = choice(argv[at + 1], 'quant', (b'f32', b'f16'))
+            at += 2
+        elif word == b'MAXFACTS':
+            if maxfacts_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            maxfacts_ = integer(argv[at + 1], 'maxfacts', 1, 1000000000)
+            at += 2
+        elif word == b'MODEL':
+            if model_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            model_ = sized(argv[at + 1], 'model', 1, 1024)
+            at += 2
+        elif word == b'LANG':
+            if lang_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            lang_ = sized(argv[at + 1], 'lang', 1, 32)
+            at += 2
         else:
-            unknown_option(argv[at], ', expected METRIC')
-    return semantic.sem_create(ctx, agent_, dim_, metric_)
+            unknown_option(argv[at], ', expected METRIC, M, EF_CONSTRUCTION, EF_SEARCH, QUANT, MAXFACTS, MODEL or LANG')
+    return semantic.sem_create(ctx, agent_, dim_, metric_, m_, ef_construction_, ef_search_, quant_, maxfacts_, model_, lang_)
 
 
 def run_amem_sem_store(ctx: Context, argv: list[bytes]) -> Any:
@@ -1306,11 +1362,13 @@ def run_amem_sem_store(ctx: Context, argv: list[bytes]) -> Any:
     if not 0 < len(key_) <= 1024:
         name(key_, 'key')
     content_ = argv[3]
-    tokens_, at = vector_tokens(argv, 4, frozenset((b'META', b'PXAT', b'SOURCE', b'TRUST', b'TTL', )))
+    tokens_, at = vector_tokens(argv, 4, frozenset((b'EMBED', b'META', b'MODEL', b'PXAT', b'SOURCE', b'TRUST', b'TTL', )))
     expire_at_ms_ = None
     source_ = None
     trust_ = None
     meta_ = None
+    model_ = None
+    embed_ = False
     argc = len(argv)
     while at < argc:
         word = argv[at].upper()
@@ -1349,9 +1407,21 @@ def run_amem_sem_store(ctx: Context, argv: list[bytes]) -> Any:
                 missing_value(argv[at])
             meta_ = json_object(argv[at + 1], 'meta')
             at += 2
+        elif word == b'MODEL':
+            if model_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            model_ = sized(argv[at + 1], 'model', 1, 1024)
+            at += 2
+        elif word == b'EMBED':
+            if embed_:
+                repeated_option(argv[at])
+            embed_ = True
+            at += 1
         else:
-            unknown_option(argv[at], ', expected TTL, PXAT, SOURCE, TRUST or META')
-    return semantic.sem_store(ctx, agent_, key_, content_, tokens_, expire_at_ms_, source_, trust_, meta_)
+            unknown_option(argv[at], ', expected TTL, PXAT, SOURCE, TRUST, META, MODEL or EMBED')
+    return semantic.sem_store(ctx, agent_, key_, content_, tokens_, expire_at_ms_, source_, trust_, meta_, model_, embed_)
 
 
 def run_amem_sem_recall(ctx: Context, argv: list[bytes]) -> Any:
@@ -1359,9 +1429,15 @@ def run_amem_sem_recall(ctx: Context, argv: list[bytes]) -> Any:
     if not 0 < len(agent_) <= 1024:
         name(agent_, 'agent')
     k_ = integer(argv[2], 'k', 0, 100000)
-    tokens_, at = vector_tokens(argv, 3, frozenset((b'THRESHOLD', b'WITHMETA', )))
+    tokens_, at = vector_tokens(argv, 3, frozenset((b'EF', b'EXPLAIN', b'FILTER', b'HYBRID', b'MODEL', b'TEXT', b'THRESHOLD', b'WITHMETA', )))
     threshold_ = None
+    hybrid_ = None
+    filter_ = None
+    ef_ = None
     with_meta_ = False
+    explain_ = False
+    model_ = None
+    text_ = None
     argc = len(argv)
     while at < argc:
         word = argv[at].upper()
@@ -1372,14 +1448,54 @@ def run_amem_sem_recall(ctx: Context, argv: list[bytes]) -> Any:
                 missing_value(argv[at])
             threshold_ = real(argv[at + 1], 'threshold')
             at += 2
+        elif word == b'HYBRID':
+            if hybrid_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            hybrid_ = sized(argv[at + 1], 'hybrid', 0, 8192)
+            at += 2
+        elif word == b'FILTER':
+            if filter_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            filter_ = sized(argv[at + 1], 'filter', 1, 4096)
+            at += 2
+        elif word == b'EF':
+            if ef_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            ef_ = integer(argv[at + 1], 'ef', 1, 10000)
+            at += 2
         elif word == b'WITHMETA':
             if with_meta_:
                 repeated_option(argv[at])
             with_meta_ = True
             at += 1
+        elif word == b'EXPLAIN':
+            if explain_:
+                repeated_option(argv[at])
+            explain_ = True
+            at += 1
+        elif word == b'MODEL':
+            if model_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            model_ = sized(argv[at + 1], 'model', 1, 1024)
+            at += 2
+        elif word == b'TEXT':
+            if text_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            text_ = argv[at + 1]
+            at += 2
         else:
-            unknown_option(argv[at], ', expected THRESHOLD or WITHMETA')
-    return semantic.sem_recall(ctx, agent_, k_, tokens_, threshold_, with_meta_)
+            unknown_option(argv[at], ', expected THRESHOLD, HYBRID, FILTER, EF, WITHMETA, EXPLAIN, MODEL or TEXT')
+    return semantic.sem_recall(ctx, agent_, k_, tokens_, threshold_, hybrid_, filter_, ef_, with_meta_, explain_, model_, text_)
 
 
 def run_amem_sem_forget(ctx: Context, argv: list[bytes]) -> Any:
@@ -1467,10 +1583,29 @@ def run_amem_search(ctx: Context, argv: list[bytes]) -> Any:
     if not 0 < len(agent_) <= 1024:
         name(agent_, 'agent')
     k_ = integer(argv[2], 'k', 0, 100000)
-    tokens_, at = vector_tokens(argv, 3, frozenset(()))
-    if at != len(argv):
-        unknown_option(argv[at])
-    return search.search_all(ctx, agent_, k_, tokens_)
+    tokens_, at = vector_tokens(argv, 3, frozenset((b'SESSION', b'TEXT', )))
+    text_ = None
+    session_ = None
+    argc = len(argv)
+    while at < argc:
+        word = argv[at].upper()
+        if word == b'TEXT':
+            if text_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            text_ = sized(argv[at + 1], 'text', 0, 8192)
+            at += 2
+        elif word == b'SESSION':
+            if session_ is not None:
+                repeated_option(argv[at])
+            if at + 1 == argc:
+                missing_value(argv[at])
+            session_ = name(argv[at + 1], 'session')
+            at += 2
+        else:
+            unknown_option(argv[at], ', expected TEXT or SESSION')
+    return search.search_all(ctx, agent_, k_, tokens_, text_, session_)
 
 
 def run_info(ctx: Context, argv: list[bytes]) -> Any:

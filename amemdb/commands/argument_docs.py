@@ -84,11 +84,19 @@ def arguments_of(spec: Spec) -> list[Doc]:
     found = [_positional(argument) for argument in spec.positionals]
     key_specs = 1 if spec.key_range[0] else 0
     groups: dict[str, Doc] = {}
+    instead = {
+        argument.instead: doc
+        for argument, doc in zip(spec.positionals, found, strict=True)
+        if isinstance(argument, Vector) and argument.instead
+    }
     for option in spec.options:
         if isinstance(option, Expiry):
             found.append(_expiry(option))
             continue
         doc = _option(option)
+        if option.word in instead:
+            instead[option.word]["arguments"].append(doc)  # one of the forms of what it stands for
+            continue
         if doc["type"] == "key":
             doc["key_spec_index"] = key_specs
             key_specs += 1

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, Protocol
 
 from amemdb.commands.session import Session
+from amemdb.errors import CommandError
 from amemdb.stores import records
 from amemdb.stores.conversation import Conversation
 from amemdb.stores.records import Record
@@ -43,6 +44,27 @@ class Compaction(Protocol):
 
     def when_over(self, tell: Callable[[], None]) -> None:
         """Call `tell` when the one under way is over."""
+
+
+class Embedder(Protocol):
+    """What makes vectors of texts, as commands see it; see `amemdb.server.embedding`."""
+
+    @property
+    def model(self) -> bytes:
+        """The name that is kept with what it made."""
+
+    @property
+    def dim(self) -> int:
+        """Components of its vectors; 0 until the first are there."""
+
+    def begin(self, text: str, tell: Callable[[bytes | CommandError], None]) -> None:
+        """Have `tell` called once, on the loop, with the vector of `text` as float32, or with why there is none."""
+
+    def lines(self) -> list[tuple[str, object]]:
+        """What INFO tells of it."""
+
+    def reset(self) -> None:
+        """Count from zero, for CONFIG RESETSTAT."""
 
 
 class Server(Protocol):
@@ -104,6 +126,10 @@ class Server(Protocol):
     @property
     def compaction(self) -> Compaction | None:
         """Compaction of the log; None where there is no log to compact."""
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What makes vectors of texts; None where no embedder is set."""
 
     def require_room(self, count_bytes: int) -> None:
         """Refuse with `MISCONF` unless the log can take a frame of that size; see `Context.require_room`."""

@@ -227,12 +227,16 @@ class Choice(Arg):
 class Vector(Arg):
     """A vector: numbers up to the first option word, or `FP32` and its bytes. The value is unparsed tokens.
 
-    Only the namespace knows the dimension, so the handler makes the array (`amemdb.commands.vectors`).
+    Only the namespace knows the dimension, so the handler makes the array (`amemdb.commands.vectors`). With the option
+    `instead` there is no vector: the handler sees to it that there is one or the other.
     """
+
+    instead: str = ""
 
     @property
     def meaning(self) -> str:
-        return "numbers, or FP32 and little-endian float32 bytes"
+        text = "numbers, or FP32 and little-endian float32 bytes"
+        return f"{text}; nothing with {self.instead}" if self.instead else text
 
 
 @dataclass(frozen=True)

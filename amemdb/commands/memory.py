@@ -36,6 +36,7 @@ STATS = Labelled(
         "fragmentation.bytes": INTEGER,
         "dropped.bytes": INTEGER,
         "expiry.bytes": INTEGER,
+        "text.bytes": INTEGER,
         "conversation": STORE,
         "working": STORE,
         "semantic": STORE,
@@ -85,15 +86,20 @@ HELP = [
 def memory_usage(
     ctx: Context, name: bytes, samples: int | None, session: bool, namespace: bool, events: bool, summary: bool
 ) -> int | None:
-    """With the name, and about its part of the tables. Nil for what does not exist, or whose time has passed."""
+    """With the name, what finds it by words, and about its part of the tables.
+
+    Nil for what does not exist, or whose time has passed.
+    """
     if session:
         return _session_bytes(ctx, name)
     if namespace:
         facts = ctx.stores.sem.namespaces.get(name)
-        return None if facts is None else facts.memory_bytes() + TABLE_BYTES
+        return None if facts is None else facts.memory_bytes() + TABLE_BYTES + ctx.stores.texts.namespace_bytes(name)
     if events:
         log = ctx.stores.epis.logs.get(name)
-        return None if log is None else episodic.held_bytes(name, log) + TABLE_BYTES
+        if log is None:
+            return None
+        return episodic.held_bytes(name, log) + TABLE_BYTES + ctx.stores.texts.log_bytes(name)
     if summary:
         return _summary_bytes(ctx, name)
     database = ctx.stores.keys.databases[ctx.session.db]
@@ -108,7 +114,7 @@ def _session_bytes(ctx: Context, name: bytes) -> int | None:
         return None
     notes = ctx.stores.work.sessions.get(name)
     notes_bytes = 0 if notes is None else notes.memory_bytes() + TABLE_BYTES
-    return conversation.held_bytes(session) + TABLE_BYTES + notes_bytes
+    return conversation.held_bytes(session) + TABLE_BYTES + notes_bytes + ctx.stores.texts.session_bytes(name)
 
 
 def _summary_bytes(ctx: Context, name: bytes) -> int | None:
@@ -158,6 +164,7 @@ def memory_stats(ctx: Context) -> tuple[Any, ...]:
         "fragmentation.bytes": told.resident - told.used,
         "dropped.bytes": told.dropped,
         "expiry.bytes": told.expiry,
+        "text.bytes": told.text,
         **{family: (counts[family], told.families[family]) for family in counts},
     }
     return tuple(values[name] for name in STATS.fields)

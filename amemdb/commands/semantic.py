@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from typing import Any
 
-from amemdb.commands.context import Context, Deferred, Sliced
+from amemdb.commands.context import Context, Sliced
 from amemdb.commands.declare import (
     Bytes,
     Choice,
@@ -19,15 +19,34 @@ from amemdb.commands.declare import (
     Vector,
     command,
 )
+from amemdb.commands.embedding import embedded, embedder_for, require_room_for
+from amemdb.commands.filters import parse
+from amemdb.commands.hybrid import Fusion, WordRecall
+from amemdb.commands.recall import Answer, Recall, Recalled, check_model, returned
+from amemdb.commands.recalled import FOUND, PROVENANCE, RECALLED, SCORES, Items, provenance
 from amemdb.commands.scanning import SCAN, page
-from amemdb.commands.vectors import any_vector, components, is_long, read_off_loop, vector_of
-from amemdb.errors import CommandError
-from amemdb.index.exact import SLACK
-from amemdb.index.similarity import METRICS, Query, least_similarity
-from amemdb.limits import DIMENSION_MAX, META_BYTES_MAX, NO_EXPIRY, RECALL_K_MAX
-from amemdb.protocol.reply import BULK, COMPONENT, DOUBLE, INTEGER, NAMES, OK, SCAN_PAGE, ArrayOf, Elements, Labelled
+from amemdb.commands.vectors import is_long, read_off_loop, rounded_to_16, vector_of
+from amemdb.errors import CommandError, printable
+from amemdb.index.exact import FLOAT16, QUANTS
+from amemdb.index.similarity import METRICS
+from amemdb.limits import (
+    DIMENSION_MAX,
+    FACTS_MAX,
+    FILTER_BYTES_MAX,
+    GRAPH_LINKS_MAX,
+    GRAPH_LINKS_MIN,
+    GRAPH_WIDTH_MAX,
+    LANGUAGE_BYTES_MAX,
+    META_BYTES_MAX,
+    NAME_BYTES_MAX,
+    NO_EXPIRY,
+    RECALL_K_MAX,
+    WORDS_BYTES_MAX,
+)
+from amemdb.protocol.reply import BULK, COMPONENT, INTEGER, NAMES, OK, SCAN_PAGE, ArrayOf, Elements, Labelled
 from amemdb.stores import records
-from amemdb.stores.semantic import Fact, Namespace
+from amemdb.stores.last_use import TOUCHES_BYTES_MAX
+from amemdb.stores.semantic import DEFAULTS, Fact, Settings
 
 FAMILY = "amem-sem"
 AGENT = Name("agent")
@@ -35,17 +54,32 @@ KEY = Name("key", entry=True)
 K = Integer("k", 0, RECALL_K_MAX)
 TOKENS = Vector("tokens")
 
+EVICTION_BYTES_MAX = TOUCHES_BYTES_MAX + 4 * NAME_BYTES_MAX + 64
+"""What the records take that make room for a fact."""
 KEYS_AT_ONCE = 512
 """Keys that are looked at at once; more are looked at in slices."""
-INLINE_FLOATS_MAX = 500_000
-"""A search that reads more than this (a few hundred microseconds' worth) leaves the event loop."""
 
-_PROVENANCE = {"source": BULK, "trust": BULK, "meta": BULK, "stored_at": INTEGER, "expires_at": INTEGER}
-RECALLED = ArrayOf(Labelled(key=BULK, content=BULK, similarity=DOUBLE, **_PROVENANCE))
-FACT = Labelled(key=BULK, content=BULK, **_PROVENANCE, vector=ArrayOf(COMPONENT))
-
-Recalled = list[tuple[Fact, float]]
-"""Facts and their similarities, the most similar first."""
+FACT = Labelled(key=BULK, content=BULK, **PROVENANCE, vector=ArrayOf(COMPONENT))
+INFO = Labelled(
+    dim=INTEGER,
+    metric=BULK,
+    facts=INTEGER,
+    index=BULK,
+    tombstones=INTEGER,
+    bytes=INTEGER,
+    m=INTEGER,
+    ef_construction=INTEGER,
+    ef_search=INTEGER,
+    quant=BULK,
+    maxfacts=INTEGER,
+    model=BULK,
+    lang=BULK,
+    tail=INTEGER,
+    graphs=INTEGER,
+    merged=INTEGER,
+    merging=INTEGER,
+)
+MODEL = Option("MODEL", Bytes("model", 1, NAME_BYTES_MAX))
 
 
 def memory_not_found() -> CommandError:
@@ -58,23 +92,60 @@ def memory_not_found() -> CommandError:
     AGENT,
     Integer("dim", 1, DIMENSION_MAX),
     Option("METRIC", Choice("metric", tuple(metric.decode() for metric in METRICS))),
+    Option("M", Integer("m", GRAPH_LINKS_MIN, GRAPH_LINKS_MAX)),
+    Option("EF_CONSTRUCTION", Integer("ef_construction", 1, GRAPH_WIDTH_MAX)),
+    Option("EF_SEARCH", Integer("ef_search", 1, GRAPH_WIDTH_MAX)),
+    Option("QUANT", Choice("quant", tuple(quant.decode() for quant in QUANTS))),
+    Option("MAXFACTS", Integer("maxfacts", 1, FACTS_MAX)),
+    MODEL,
+    Option("LANG", Bytes("lang", 1, LANGUAGE_BYTES_MAX)),
     access="write",
     reply=OK,
     family=FAMILY,
     summary="Open an agent's semantic memory for vectors of one dimension.",
 )
-def sem_create(ctx: Context, agent: bytes, dim: int, metric: bytes | None) -> None:
-    """Again with the same dimension and metric is OK and changes nothing; a metric that is not given fits any."""
+def sem_create(
+    ctx: Context,
+    agent: bytes,
+    dim: int,
+    metric: bytes | None,
+    m: int | None,
+    ef_construction: int | None,
+    ef_search: int | None,
+    quant: bytes | None,
+    maxfacts: int | None,
+    model: bytes | None,
+    lang: bytes | None,
+) -> None:
+    """Again with the same settings is OK and changes nothing; what is not given fits any, other ones are refused."""
+    if lang is not None:
+        lang = _language(lang)
+    given = (m, ef_construction, ef_search, quant, maxfacts, model, lang)
     namespace = ctx.stores.sem.namespaces.get(agent)
     if namespace is None:
-        ctx.emit((records.NAMESPACE_CREATED, agent, dim, metric or METRICS[0], ctx.now_ms, 1))
+        settings = [default if value is None else value for value, default in zip(given, DEFAULTS, strict=True)]
+        ctx.emit((records.NAMESPACE_CREATED, agent, dim, metric or METRICS[0], ctx.now_ms, 1, *settings))
         return
-    asked = namespace.metric if metric is None else metric
-    if (dim, asked) != (namespace.dim, namespace.metric):
-        raise CommandError(
-            f"semantic memory already exists with dim {namespace.dim}, metric {namespace.metric.decode()}; "
-            f"asked for dim {dim}, metric {asked.decode()}"
-        )
+    has: dict[str, Any] = {"dim": namespace.dim, "metric": namespace.metric}
+    asked: dict[str, Any] = {"dim": dim, "metric": namespace.metric if metric is None else metric}
+    for name, value, there in zip(Settings._fields, given, namespace.settings, strict=True):
+        if value is not None and value != there:
+            has[name], asked[name] = there, value
+    if has != asked:
+        raise CommandError(f"semantic memory already exists with {_told(has)}; asked for {_told(asked)}")
+
+
+def _told(settings: dict[str, Any]) -> str:
+    """Settings in words, for a refusal."""
+    texts = [printable(value) if isinstance(value, bytes) else value or "none" for value in settings.values()]
+    return ", ".join(f"{name} {text}" for name, text in zip(settings, texts, strict=True))
+
+
+def _language(code: bytes) -> bytes:
+    """The code of a language in lower case."""
+    if not code.replace(b"-", b"").isalnum():
+        raise CommandError(f"lang must be a code such as en or zh-hant, got '{printable(code)}'")
+    return code.lower()
 
 
 @command(
@@ -82,11 +153,13 @@ def sem_create(ctx: Context, agent: bytes, dim: int, metric: bytes | None) -> No
     AGENT,
     KEY,
     Bytes("content"),
-    TOKENS,
+    Vector("tokens", instead="EMBED"),
     Expiry(),
     Option("SOURCE", Bytes("source", 0, META_BYTES_MAX)),
     Option("TRUST", Choice("trust", ("trusted", "untrusted"))),
     Option("META", Json("meta")),
+    MODEL,
+    Option("EMBED", flag="embed"),
     access="write",
     reply=OK,
     family=FAMILY,
@@ -103,16 +176,39 @@ def sem_store(
     source: bytes | None,
     trust: bytes | None,
     meta: bytes | None,
+    model: bytes | None,
+    embed: bool = False,
 ) -> Any:
-    """What is not given is absent afterwards, whatever the fact had before."""
+    """What is not given is absent afterwards, whatever the fact had before. MODEL must be that of the memory.
+
+    EMBED: the server makes the vector. The first MODEL, or EMBED, gives a memory without a model its own.
+    """
     namespace = ctx.stores.sem.namespaces.get(agent)
     if namespace is None:
         raise memory_not_found()
+    if embed:
+        embedder = embedder_for(ctx, "EMBED", tokens, model)
+        made_by = embedder.model
+
+        def store(ctx: Context, vector: bytes) -> Any:
+            require_room_for(ctx, vector, made_by)
+            return sem_store(ctx, agent, key, content, vector, expire_at_ms, source, trust, meta, made_by)
+
+        return embedded(ctx, embedder, agent, content, "content", store)
+    check_model(namespace, model)
     read = partial(vector_of, tokens, namespace.dim, namespace.metric)
     if is_long(tokens):
-        given = (expire_at_ms, source, trust, meta)
+        given = (expire_at_ms, source, trust, meta, model)
         return read_off_loop(read, lambda ctx, vector: sem_store(ctx, agent, key, content, vector, *given))
     vector = read()
+    if namespace.settings.quant == FLOAT16:
+        vector = rounded_to_16(vector, namespace.metric)
+    evictions = namespace.evictions(key, ctx.now_ms)
+    if evictions:
+        ctx.require_room(EVICTION_BYTES_MAX)
+        ctx.emit_all(evictions)
+    if model is not None and namespace.settings.model is None:
+        ctx.emit((records.NAMESPACE_MODEL_SET, agent, model))
     trusted = None if trust is None else int(trust == b"trusted")
     rest = (expire_at_ms or NO_EXPIRY, source, trusted, meta, ctx.now_ms)
     ctx.emit((records.FACT_STORED, agent, key, namespace.next_fact_id, content, vector, *rest))
@@ -123,9 +219,15 @@ def sem_store(
     "AMEM.SEM.RECALL",
     AGENT,
     K,
-    TOKENS,
+    Vector("tokens", instead="TEXT"),
     Option("THRESHOLD", Float("threshold")),
+    Option("HYBRID", Bytes("hybrid", 0, WORDS_BYTES_MAX)),
+    Option("FILTER", Bytes("filter", 1, FILTER_BYTES_MAX)),
+    Option("EF", Integer("ef", 1, GRAPH_WIDTH_MAX)),
     Option("WITHMETA", flag="with_meta"),
+    Option("EXPLAIN", flag="explain"),
+    MODEL,
+    Option("TEXT", Bytes("text")),
     access="read",
     reply=RECALLED,
     family=FAMILY,
@@ -138,16 +240,56 @@ def sem_recall(
     k: int,
     tokens: list[bytes] | bytes,
     threshold: float | None,
+    hybrid: bytes | None,
+    filter: bytes | None,
+    ef: int | None,
     with_meta: bool,
+    explain: bool,
+    model: bytes | None,
+    text: bytes | None,
 ) -> Any:
-    """Exact; never a dead fact, and fewer than k only when no more live ones pass. An unknown agent has none."""
+    """Never a dead fact, and fewer than k only when no more live ones pass. An unknown agent has none.
 
-    def answer(found: Recalled) -> list[tuple[Any, ...]]:
-        if not with_meta:
-            return [(fact[1], fact[2], similarity) for fact, similarity in found]
-        return [(fact[1], fact[2], similarity, *_provenance(fact)) for fact, similarity in found]
+    Of up to some thousand facts exact. Of more, a graph finds at least 98 of 100 of the nearest; similarities and their
+    order are exact. EF: how many candidates the graph keeps in sight; the memory knows what is enough.
 
-    return Recall(agent, k, tokens, threshold, answer).begin(ctx)
+    TEXT: the server makes the vector, or, without an embedder, finds the facts that hold these words. HYBRID: facts
+    that hold these words are found as well, and ranked by both; items add `lexical` and `score`.
+    EXPLAIN adds the facts that were left out though more similar, and why: see [filters](memory/recall.md).
+    """
+    labels = (
+        *FOUND,
+        *(SCORES if hybrid is not None else ()),
+        *(PROVENANCE if with_meta else ()),
+        *(("left_out",) if explain else ()),
+    )
+
+    def answer(ctx: Context, found: Recalled) -> Items:
+        returned(ctx, found)
+        if len(labels) == len(FOUND):
+            return Items(labels, [(fact[1], fact[2], similarity) for fact, similarity in found.facts])
+        told = [(fact, similarity, None) for fact, similarity in found.facts]
+        return Items(labels, [item(found, *about) for about in (*told, *found.left_out)])
+
+    def item(found: Recalled, fact: Fact, similarity: float, left_out: bytes | None) -> tuple[Any, ...]:
+        scores = found.scores.get(fact[0], (None, None)) if hybrid is not None else ()
+        more = (*scores, *(provenance(fact) if with_meta else ()), *((left_out,) if explain else ()))
+        return (fact[1], fact[2], similarity, *more)
+
+    where = None if filter is None else parse(filter)
+    if text is not None and not tokens and ctx.server.embedder is None:
+        return WordRecall(agent, k, text, threshold, answer, where, explain).begin(ctx)
+    by_vector: Answer = answer
+    if hybrid is not None:
+        fusion = Fusion(agent, k, hybrid, threshold, answer, where, explain)
+        k, threshold, by_vector = fusion.pool, None, fusion.facts_found
+    if text is not None:
+        embedder = embedder_for(ctx, "TEXT", tokens, model)
+        recall = Recall(agent, k, tokens, threshold, by_vector, where, explain, embedder.model, ef or 0)
+        if recall.is_empty(ctx):
+            return answer(ctx, Recalled())
+        return embedded(ctx, embedder, agent, text, "text", recall.begin_with)
+    return Recall(agent, k, tokens, threshold, by_vector, where, explain, model, ef or 0).begin(ctx)
 
 
 @command(
@@ -216,7 +358,8 @@ def sem_get(ctx: Context, agent: bytes, key: bytes, with_vector: bool) -> tuple[
     fact = None if namespace is None else namespace.live(key, ctx.now_ms)
     if namespace is None or fact is None:
         return None
-    found = (fact[1], fact[2], *_provenance(fact))
+    ctx.stores.sem.touch(namespace, (fact,), ctx.now_ms)
+    found = (fact[1], fact[2], *provenance(fact))
     if not with_vector:
         return found
     return (*found, [float(text) for text in namespace.vector(fact).astype("U")])
@@ -226,18 +369,24 @@ def sem_get(ctx: Context, agent: bytes, key: bytes, with_vector: bool) -> tuple[
     "AMEM.SEM.INFO",
     AGENT,
     access="read",
-    reply=Labelled(dim=INTEGER, metric=BULK, facts=INTEGER, index=BULK, tombstones=INTEGER, bytes=INTEGER),
+    reply=INFO,
     family=FAMILY,
     summary="Size and settings of an agent's semantic memory.",
     cost="O(n) in the facts",
 )
 def sem_info(ctx: Context, agent: bytes) -> tuple[Any, ...]:
-    """The exact index leaves no tombstones."""
+    """What CREATE was not given is 0 or nil.
+
+    `index` is exact or hnsw, which leaves `tombstones` and looks at a `tail` of facts that are in none of its graphs
+    yet. `merged` of the `merging` facts are in graphs that are being made.
+    """
     namespace = ctx.stores.sem.namespaces.get(agent)
     if namespace is None:
         raise memory_not_found()
     facts = namespace.live_count(ctx.now_ms)
-    return (namespace.dim, namespace.metric, facts, namespace.index.kind, 0, namespace.content_bytes())
+    kind, tombstones, *graphs = namespace.index.state()
+    size = (namespace.dim, namespace.metric, facts, kind, tombstones, namespace.content_bytes())
+    return (*size, *namespace.settings, *graphs)
 
 
 @command(
@@ -270,65 +419,3 @@ def sem_drop(ctx: Context, agent: bytes) -> int:
 def sem_scan(ctx: Context, cursor: int, pattern: bytes | None, count: int | None) -> Sliced:
     """At most COUNT names a page; one that stays throughout is returned."""
     return page(lambda: ctx.stores.sem.names, cursor, pattern, count)
-
-
-# -- recall, shared with AMEM.SEARCH -----------------------------------------------------------------
-
-
-class Recall:
-    """The facts nearest to a vector, as `answer` puts them: `begin` gives that, or for a long search a `Deferred`."""
-
-    __slots__ = ("_agent", "_answer", "_k", "_threshold", "_tokens")
-
-    def __init__(
-        self,
-        agent: bytes,
-        k: int,
-        tokens: list[bytes] | bytes,
-        threshold: float | None,
-        answer: Callable[[Recalled], Any],
-    ) -> None:
-        self._agent = agent
-        self._k = k
-        self._tokens = tokens
-        self._threshold = threshold
-        self._answer = answer
-
-    def begin(self, ctx: Context) -> Any:
-        """Check everything, then search. An unknown agent has no facts, yet a malformed vector is refused."""
-        namespace = ctx.stores.sem.namespaces.get(self._agent)
-        read = partial(any_vector, self._tokens)
-        if namespace is not None:
-            read = partial(vector_of, self._tokens, namespace.dim, namespace.metric)
-        if is_long(self._tokens):
-            return read_off_loop(read, self._begin_with)
-        vector = read()
-        if namespace is None or self._k == 0 or not namespace.facts:
-            return self._answer([])
-        return self._search(ctx, namespace, Query(namespace.metric, components(vector)), SLACK)
-
-    def _begin_with(self, ctx: Context, vector: bytes) -> Any:
-        self._tokens = vector
-        return self.begin(ctx)
-
-    def _search(self, ctx: Context, namespace: Namespace, query: Query, slack: int) -> Any:
-        minimum = least_similarity(self._threshold, namespace.metric)
-        search = namespace.index.search(query, self._k, minimum, ctx.now_ms, slack)
-
-        def finish(ctx: Context, found: Any) -> Any:
-            if ctx.stores.sem.namespaces.get(self._agent) is not namespace:  # dropped meanwhile, perhaps made anew
-                return self.begin(ctx)
-            hits = namespace.index.settle(search, found, ctx.now_ms)
-            if hits is None:
-                return self._search(ctx, namespace, query, slack * 4)
-            return self._answer([(namespace.fact(fact_id), similarity) for similarity, fact_id in hits])
-
-        if search.cost_floats <= INLINE_FLOATS_MAX:
-            return finish(ctx, search.work())
-        return Deferred(search.work, finish)
-
-
-def _provenance(fact: Fact) -> tuple[Any, ...]:
-    _, _, _, expire_at_ms, source, trusted, meta, stored_at_ms = fact
-    trust = None if trusted is None else b"trusted" if trusted else b"untrusted"
-    return source, trust, meta, stored_at_ms, expire_at_ms or -1

@@ -20,8 +20,9 @@ import numpy as np
 from amemdb import native
 from amemdb.commands.context import Context, Deferred
 from amemdb.errors import CommandError, printable
+from amemdb.index.half import rounded16
 from amemdb.index.similarity import COSINE, Vector
-from amemdb.limits import DIMENSION_MAX
+from amemdb.limits import DIMENSION_MAX, FLOAT16_MAX
 from amemdb.protocol.numbers import floats32, parse_float
 
 _LOOKED_AT = 64
@@ -52,6 +53,21 @@ def vector_of(tokens: list[bytes] | bytes, dim: int, metric: bytes) -> bytes:
     if metric == COSINE and not components(vector).any():
         raise CommandError("vector must not be all zeros (as float32) under metric cosine: it has no direction")
     return vector
+
+
+def rounded_to_16(vector: bytes, metric: bytes) -> bytes:
+    """The nearest vector that is exact in 16 bits, as float32. Refused if that is infinite or has no direction."""
+    rounded = rounded16(components(vector))
+    if not np.isfinite(rounded).all():
+        place = int(np.argmin(np.isfinite(rounded)))
+        given = str(components(vector)[place])
+        raise CommandError(
+            f"component {place + 1} of the vector must be from -{FLOAT16_MAX:g} to {FLOAT16_MAX:g} under quant f16, "
+            f"got '{given}'"
+        )
+    if metric == COSINE and not rounded.any():
+        raise CommandError("vector must not be all zeros (as float16) under metric cosine: it has no direction")
+    return rounded.tobytes()
 
 
 def any_vector(tokens: list[bytes] | bytes) -> bytes:

@@ -26,6 +26,8 @@ from amemdb.engine.state import ServerState
 from amemdb.errors import CommandError, wrong_arity
 from amemdb.limits import NAME_BYTES_MAX, REPLY_BYTES_MAX, REPLY_ELEMENTS_MAX, TRANSACTION_BYTES_MAX
 from amemdb.protocol.reply import QUEUED_BYTES
+from amemdb.stores.last_use import TOUCHES_BYTES_MAX
+from amemdb.stores.records import FACTS_TOUCHED
 from amemdb.stores.stores import Stores
 from amemdb.stores.wheel import Entry
 
@@ -315,6 +317,8 @@ class Engine:
                 value = command.run(context, argv)
                 while isinstance(value, (Deferred, Sliced)):
                     value = value.run() if isinstance(value, Sliced) else value.finish(context, value.work())
+                if isinstance(value, Awaited):
+                    raise CommandError("Command not allowed inside a transaction: its answer has to be waited for")
             except CommandError as error:
                 assert len(context.frame) == emitted, f"{command.name} was refused after it had emitted"
                 self.state.count_failure(command.name, error.code, True)
@@ -357,7 +361,7 @@ class Engine:
             record = removal_of(self.stores, entry, now_ms)
             if record is not None:
                 context.emit(record)
-                self.state.expired += 1
+                self.state.expired += record[0] != FACTS_TOUCHED
         if context.frame:
             self._commit(now_ms)
         return len(due)
@@ -391,4 +395,5 @@ def _frame_bytes_max(argv: list[bytes]) -> int:
 
 def _removal_bytes_max(entry: Entry) -> int:
     """More than the record takes that removes what `entry` stands for: its names and some numbers."""
-    return REQUEST_OVERHEAD_BYTES + sum(len(part) for part in entry if isinstance(part, bytes))
+    names_bytes = sum(len(part) for part in entry if isinstance(part, bytes))
+    return REQUEST_OVERHEAD_BYTES + names_bytes + (TOUCHES_BYTES_MAX if entry[0] == "touches" else 0)

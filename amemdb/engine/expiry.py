@@ -1,4 +1,4 @@
-"""What removes each kind of object when its time has passed.
+"""What removes each kind of object when its time has passed, and what else the wheel asks for.
 
 Live on the leader only, and only as records: followers and replay never expire anything by themselves.
 """
@@ -14,6 +14,8 @@ from amemdb.stores.wheel import Entry
 def removal_of(stores: Stores, entry: Entry, now_ms: int) -> Record | None:
     """The record that removes what `entry` of the wheel stands for, or None if an earlier record already did.
 
+    What facts were used of a bounded namespace is asked for by the wheel as well: it is logged as one of these records.
+
     One batch can hold a session and its own note, so each entry is looked at again.
     """
     family = entry[0]
@@ -28,6 +30,8 @@ def removal_of(stores: Stores, entry: Entry, now_ms: int) -> Record | None:
     elif family == "fact":
         if stores.sem.is_dead(entry[1], entry[2], now_ms):
             return (records.FACT_FORGOTTEN, entry[1], entry[2])
+    elif family == "touches":
+        return stores.sem.touches(entry[1])
     elif family == "events":
         count = stores.epis.dead_count(entry[1], now_ms)
         if count:

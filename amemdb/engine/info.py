@@ -107,6 +107,7 @@ def _memory(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Line
     yield "lazyfree_pending_bytes", told.dropped
     for family, count_bytes in told.families.items():
         yield f"used_memory_{family}", count_bytes
+    yield "used_memory_text", told.text
 
 
 def _persistence(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Lines:
@@ -200,6 +201,14 @@ def _errorstats(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> 
         yield f"errorstat_{code}", f"count={count}"
 
 
+def _embedder(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Lines:
+    if state.embedder is None:
+        yield "embedder_model", ""
+        return
+    for name, value in state.embedder.lines():
+        yield f"embedder_{name}", one_line(str(value))
+
+
 def _cluster(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Lines:
     yield "cluster_enabled", 0
 
@@ -223,6 +232,10 @@ def _semantic(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Li
     yield "semantic_namespaces", len(stores.sem.namespaces)
     if walk:
         yield "semantic_facts", sum(len(namespace.facts) for namespace in stores.sem.namespaces.values())
+    merges = stores.sem.merges()
+    yield "semantic_graphs_merging", len(merges)
+    yield "semantic_facts_merged", sum(merge.done for merge in merges)
+    yield "semantic_facts_merging", sum(merge.total for merge in merges)
 
 
 def _working(state: ServerState, stores: Stores, now_ms: int, walk: Walk) -> Lines:
@@ -252,6 +265,7 @@ SECTIONS: dict[str, Callable[[ServerState, Stores, int, Walk], Lines]] = {
     "replication": _replication,
     "commandstats": _commandstats,
     "errorstats": _errorstats,
+    "embedder": _embedder,
     "cluster": _cluster,
     "keyspace": _keyspace,
     "conversation": _conversation,

@@ -46,6 +46,8 @@ class Report(NamedTuple):
     """Out of use and not freed yet."""
     dropped_things: int
     expiry: int
+    text: int
+    """Indexes for searching by words."""
     families: dict[str, int]
     """By family: its objects and its tables."""
 
@@ -133,6 +135,7 @@ class Memory:
             dropped=ledger.graveyard,
             dropped_things=len(self._stores.graveyard),
             expiry=tables["expiry"],
+            text=tables["text"],
             families=families,
         )
 

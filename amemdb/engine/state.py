@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from amemdb.commands import context
 from amemdb.commands.connection import DEFAULT_USER
+from amemdb.commands.context import Embedder
 from amemdb.commands.session import Session
 from amemdb.commands.table import COMMANDS, Command
 from amemdb.engine import info
@@ -196,6 +197,7 @@ class ServerState:
         """Lines that only the server knows (process, system, address), for the `server` section of INFO."""
         self.memory = Memory()
         self.log_status: Callable[[], LogStatus] | None = None
+        self.embedder: Embedder | None = None
         self.require_log_room: Callable[[int], None] = _always_room
         self.config_rewrite: Callable[[], str | None] | None = None
         self.compaction: Compaction | None = None
@@ -383,6 +385,8 @@ class ServerState:
         self._calls.clear()
         self.errors.clear()
         self._samples.clear()
+        if self.embedder is not None:
+            self.embedder.reset()
 
     def _read_settings(self) -> None:
         """Take up the settings that the hot path looks at."""

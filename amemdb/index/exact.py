@@ -18,6 +18,12 @@ A search is in three parts, as a long one leaves the event loop while facts come
 
 A short search runs the same three parts at once.
 
+A search *among* given facts looks at no others. Whether a fact that came meanwhile is one of them only the caller
+knows, who is asked in 3. Few of them are ranked one by one, many like all rows.
+
+Half the memory. With `quant` f16 the matrix has two bytes a component. What is put in must be exact in 16 bits
+(`amemdb.index.half`), so that the vector that comes out is the one that was put in, bit by bit.
+
 The matrix product is meant to run on one thread. On a busy machine a BLAS that waits for a second one was seen to take
 24 ms for 8,000 rows of 384, and 0.25 ms alone; `amemdb serve` sees to it.
 """
@@ -25,13 +31,14 @@ The matrix product is meant to run on one thread. On a busy machine a BLAS that 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import getsizeof
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from amemdb.index import half
 from amemdb.index.similarity import (
     Floats,
     Query,
@@ -43,6 +50,7 @@ from amemdb.index.similarity import (
     similarities,
     sum_of_squares,
 )
+from amemdb.limits import INT64_MAX
 
 Integers = NDArray[np.int64]
 Hit = tuple[float, int]
@@ -59,6 +67,11 @@ ROW_FLOATS = 32
 _PART_FLOATS = 15_000
 """Rows are widened to float64 in parts of about this size. They stay in the processor's cache, and below the 128 KB
 from which on the C library may ask the system for memory each time, which took four times as long as the sums."""
+AMONG_SHARE = 16
+"""Facts that are searched among are ranked one by one if they are at most one in so many, or `AMONG_FEW`."""
+AMONG_FEW = 1024
+FLOAT32, FLOAT16 = b"f32", b"f16"
+QUANTS = (FLOAT32, FLOAT16)
 SLACK = 16
 """How many rows beyond k a search ranks, so that a few changes meanwhile do not cost another one."""
 
@@ -70,7 +83,9 @@ class Search:
         "_block_rows",
         "_blocks",
         "_expiries",
+        "_ids",
         "_squares",
+        "among",
         "count",
         "generation",
         "k",
@@ -80,8 +95,18 @@ class Search:
         "slack",
     )
 
-    def __init__(self, index: ExactIndex, query: Query, k: int, minimum: float, now_ms: int, slack: int) -> None:
+    def __init__(
+        self,
+        index: ExactIndex,
+        query: Query,
+        k: int,
+        minimum: float,
+        now_ms: int,
+        slack: int,
+        among: Integers | None,
+    ) -> None:
         self.query = query
+        self.among = among
         self.k = k
         self.minimum = minimum
         self.now_ms = now_ms
@@ -89,19 +114,34 @@ class Search:
         self.count = len(index)
         self.generation = index.generation
         self._block_rows = index.block_rows
-        self._blocks, self._squares, self._expiries = index.snapshot()
+        self._blocks, self._squares, self._expiries, self._ids = index.snapshot()
 
     @property
     def cost_floats(self) -> int:
         """What the duration depends on: about this many floats are read."""
-        return self.count * (len(self.query.vector) + ROW_FLOATS)
+        dim = len(self.query.vector)
+        if self.among is not None and self._are_few(len(self.among)):
+            return len(self.among) * dim + self.count * ROW_FLOATS
+        return self.count * (dim + ROW_FLOATS)
+
+    def _are_few(self, count: int) -> bool:
+        """Whether so many facts are better ranked one by one."""
+        return count <= max(AMONG_FEW, self.count // AMONG_SHARE)
 
     def work(self) -> Found:
         """Rank the rows as they are noted. Runs in any thread."""
+        others: NDArray[np.bool_] | None = None
+        if self.among is not None:
+            others = ~np.isin(self._ids[: self.count], self.among)
         with np.errstate(all="ignore"):  # of extreme rows, whose float32 products are replaced, and of torn ones
+            if others is not None and self.among is not None and self._are_few(len(self.among)):
+                rows = np.flatnonzero(~others)
+                return Found(rows, ranked(self._blocks, self._block_rows, rows, self._squares, self.query), -math.inf)
             keys, errors = self._coarse()
             lower = keys - errors
             void = dead_mask(self._expiries[: self.count], self.now_ms) | ~np.isfinite(lower)
+            if others is not None:
+                void |= others
             keys[void] = lower[void] = -math.inf
             wanted = self.k + self.slack
             floor = -math.inf
@@ -115,7 +155,11 @@ class Search:
         products: Floats = np.empty(self.count, np.float64)
         for first in range(0, self.count, self._block_rows):
             last = min(first + self._block_rows, self.count)
-            products[first:last] = self._blocks[first // self._block_rows][: last - first] @ self.query.unit32
+            block = self._blocks[first // self._block_rows][: last - first]
+            if block.dtype == np.float32:
+                products[first:last] = block @ self.query.unit32
+            else:
+                half.products(block.view(np.float16), self.query.unit32, products[first:last])
         norms = np.sqrt(self._squares[: self.count])
         odd = np.flatnonzero(extreme(norms))
         if odd.size:
@@ -142,11 +186,14 @@ class ExactIndex:
     OBJECTS_BYTES = 1024
     """Of an index without rows beside its tables, about: arrays, lists and itself."""
 
-    def __init__(self, dim: int, metric: bytes) -> None:
+    def __init__(self, dim: int, metric: bytes, quant: bytes = FLOAT32) -> None:
         self.dim = dim
         self.metric = metric
+        self._component: type[np.floating[Any]] = np.float16 if quant == FLOAT16 else np.float32
         self.block_rows = max(8, min(BLOCK_ROWS_MAX, BLOCK_FLOATS // dim))
         self.generation = 0
+        self._expiry_min = INT64_MAX
+        """No fact expires before that; it may be earlier than the first that does."""
         self._row_of: dict[int, int] = {}
         self._blocks: list[Vector] = []
         self._ids: Integers = np.empty(COLUMN_ROWS_MIN, np.int64)
@@ -157,6 +204,33 @@ class ExactIndex:
     def __len__(self) -> int:
         return len(self._row_of)
 
+    def __contains__(self, fact_id: int) -> bool:
+        return fact_id in self._row_of
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of memory that one vector takes."""
+        return self.dim * np.dtype(self._component).itemsize
+
+    def dead_id(self, now_ms: int) -> int | None:
+        """The id of a fact that has expired, the one whose time passed first; None if all live. O(1) if none can be."""
+        if now_ms < self._expiry_min:
+            return None
+        expiries = self._expiries[: len(self)]
+        expiring = np.flatnonzero(expiries > 0)
+        if not len(expiring):
+            self._expiry_min = INT64_MAX
+            return None
+        self._expiry_min = int(expiries[expiring].min())
+        if now_ms < self._expiry_min:
+            return None
+        first = expiring[expiries[expiring] == self._expiry_min]
+        return int(self._ids[first].min())
+
+    def ids(self) -> Integers:
+        """The ids of all facts, in no order. A copy."""
+        return self._ids[: len(self)].copy()
+
     def live_count(self, now_ms: int) -> int:
         """How many rows have not expired."""
         return len(self) - int(np.count_nonzero(dead_mask(self._expiries[: len(self)], now_ms)))
@@ -165,7 +239,7 @@ class ExactIndex:
         """Bytes of memory that arrays and tables take, room that is not used yet included. O(1)."""
         rows = len(self._blocks[0]) + (len(self._blocks) - 1) * self.block_rows if self._blocks else 0
         columns = self._ids, self._expiries, self._changed, self._squares
-        return 4 * self.dim * rows + sum([column.nbytes for column in columns]) + getsizeof(self._row_of)
+        return self.vector_bytes * rows + sum([column.nbytes for column in columns]) + getsizeof(self._row_of)
 
     def free_some(self, count: int) -> int:
         """Free about `count` rows of an index that is out of use; how many they were."""
@@ -180,7 +254,22 @@ class ExactIndex:
 
     def vector(self, fact_id: int) -> Vector:
         """A copy of the vector of a fact that is in the index."""
-        return self._row(self._row_of[fact_id]).copy()
+        return self._row(self._row_of[fact_id]).astype(np.float32)
+
+    def vectors(self, fact_ids: Sequence[int]) -> Vector:
+        """Copies of the vectors of facts that are in the index, a row each."""
+        copies: Vector = np.empty((len(fact_ids), self.dim), np.float32)
+        for place, fact_id in enumerate(fact_ids):
+            copies[place] = self._row(self._row_of[fact_id])
+        return copies
+
+    def squares_of(self, fact_ids: Sequence[int]) -> Floats:
+        """The sums of squares of their vectors."""
+        return self._squares[[self._row_of[fact_id] for fact_id in fact_ids]]
+
+    def expire_at_ms(self, fact_id: int) -> int:
+        """When a fact that is in the index expires, 0 for never."""
+        return int(self._expiries[self._row_of[fact_id]])
 
     # -- changes ---------------------------------------------------------------------------------
 
@@ -193,6 +282,8 @@ class ExactIndex:
         self._row(row)[:] = narrow
         self._ids[row] = fact_id
         self._expiries[row] = expire_at_ms
+        if expire_at_ms:
+            self._expiry_min = min(self._expiry_min, expire_at_ms)
         self._squares[row] = sum_of_squares(narrow.astype(np.float64))
         self._row_of[fact_id] = row
         self.generation += 1
@@ -225,35 +316,51 @@ class ExactIndex:
             self._squares = _moved(self._squares, capacity)
         blocks, size = self._blocks, self.block_rows
         if not blocks:
-            blocks.append(np.empty((BLOCK_ROWS_MIN, self.dim), np.float32))
+            blocks.append(np.empty((BLOCK_ROWS_MIN, self.dim), self._component))
         if len(blocks) == 1:
             capacity = min(size, _capacity_for(count, len(blocks[0]), BLOCK_ROWS_MIN))
             if capacity != len(blocks[0]):
                 blocks[0] = _moved(blocks[0], capacity)
         needed = -(-count // size)
         if needed > len(blocks):
-            blocks.append(np.empty((size, self.dim), np.float32))
+            blocks.append(np.empty((size, self.dim), self._component))
         elif len(blocks) > 1 and count < (len(blocks) - 1) * size - size // 2:
             blocks.pop()  # not sooner, or a fact rewritten at the border would cost a block each time
 
     # -- searches --------------------------------------------------------------------------------
 
-    def snapshot(self) -> tuple[list[Vector], Floats, Integers]:
-        """The arrays that a search reads: blocks, sums of squares, expiries."""
-        return self._blocks[:], self._squares, self._expiries
+    def snapshot(self) -> tuple[list[Vector], Floats, Integers, Integers]:
+        """The arrays that a search reads: blocks, sums of squares, expiries, fact ids."""
+        return self._blocks[:], self._squares, self._expiries, self._ids
 
-    def search(self, query: Query, k: int, minimum: float, now_ms: int, slack: int = SLACK) -> Search:
-        """Begin a search for the `k` facts most similar to `query`, each of a similarity of at least `minimum`."""
-        return Search(self, query, k, minimum, now_ms, slack)
+    def search(
+        self,
+        query: Query,
+        k: int,
+        minimum: float,
+        now_ms: int,
+        slack: int = SLACK,
+        among: Integers | None = None,
+    ) -> Search:
+        """Begin a search for the `k` facts most similar to `query`, each of a similarity of at least `minimum`.
 
-    def settle(self, search: Search, found: Found, now_ms: int) -> list[Hit] | None:
-        """The hits as of now, best first and equal ones by fact id; None if `search` was overtaken by changes."""
+        With `among`, ids of facts, for no others than these.
+        """
+        return Search(self, query, k, minimum, now_ms, slack, among)
+
+    def settle(
+        self, search: Search, found: Found, now_ms: int, is_among: Callable[[int], bool] | None = None
+    ) -> list[Hit] | None:
+        """The hits as of now, best first and equal ones by fact id; None if `search` was overtaken by changes.
+
+        `is_among` tells of a search among given facts which of those that came or moved since are to be found.
+        """
         if now_ms < search.now_ms:  # the clock was set back: what was left out as dead may live
             return None
         sure = found.keys >= found.floor
         rows, keys = found.rows[sure], found.keys[sure]
         if search.generation != self.generation:
-            rows, keys = self._renewed(rows, keys, search, found.floor)
+            rows, keys = self._renewed(rows, keys, search, found.floor, is_among)
         scores = similarities(keys, self.metric)
         keep = (scores >= search.minimum) & ~dead_mask(self._expiries[rows], now_ms)
         rows, keys, scores = rows[keep], keys[keep], scores[keep]
@@ -263,15 +370,56 @@ class ExactIndex:
         order = np.lexsort((ids, -keys))[: search.k]
         return list(zip(scores[order].tolist(), ids[order].tolist(), strict=True))
 
-    def _renewed(self, rows: Integers, keys: Floats, search: Search, floor: float) -> tuple[Integers, Floats]:
+    def _renewed(
+        self, rows: Integers, keys: Floats, search: Search, floor: float, is_among: Callable[[int], bool] | None
+    ) -> tuple[Integers, Floats]:
         """`rows` without those that changed since `search` began, with all changed ones that reach `floor`."""
         there = rows < len(self)
         rows, keys = rows[there], keys[there]
         same = self._changed[rows] <= search.generation
         changed = np.flatnonzero(self._changed[: len(self)] > search.generation)
+        if search.among is not None:
+            assert is_among is not None, "only the caller knows who of the new ones belongs to these"
+            changed = changed[[is_among(fact_id) for fact_id in self._ids[changed].tolist()]]
         new_keys = ranked(self._blocks, self.block_rows, changed, self._squares, search.query)
         high = new_keys >= floor
         return np.concatenate((rows[same], changed[high])), np.concatenate((keys[same], new_keys[high]))
+
+    def living(
+        self, fact_ids: Iterable[int], now_ms: int, is_among: Callable[[int], bool] | None, count_max: int
+    ) -> list[int]:
+        """The first `count_max` of these facts that are in the index, live, and are among those asked for."""
+        row_of, expiries = self._row_of, self._expiries
+        all_live = now_ms < self._expiry_min
+        found: list[int] = []
+        for fact_id in fact_ids:
+            row = row_of.get(fact_id)
+            if row is None or not (all_live or not 0 < expiries[row] <= now_ms):
+                continue
+            if is_among is None or is_among(fact_id):
+                found.append(fact_id)
+                if len(found) == count_max:
+                    break
+        return found
+
+    def hits_of(self, fact_ids: Iterable[int], query: Query, minimum: float, now_ms: int) -> list[Hit]:
+        """The hits among these facts, all of which are in the index: best first and equal ones by fact id."""
+        rows: Integers = np.array([self._row_of[fact_id] for fact_id in fact_ids], np.int64)
+        keys: Floats = np.empty(len(rows), np.float64)
+        step = max(1, _PART_FLOATS // self.dim)
+        with np.errstate(all="ignore"):
+            for first in range(0, len(rows), step):
+                part = rows[first : first + step]
+                wide = np.empty((len(part), self.dim), np.float64)
+                for place, row in enumerate(part.tolist()):
+                    wide[place] = self._blocks[row // self.block_rows][row % self.block_rows]
+                keys[first : first + step] = exact_keys(wide, self._squares[part], query)
+        scores = similarities(keys, self.metric)
+        keep = (scores >= minimum) & ~dead_mask(self._expiries[rows], now_ms)
+        rows, keys, scores = rows[keep], keys[keep], scores[keep]
+        ids = self._ids[rows]
+        order = np.lexsort((ids, -keys))
+        return list(zip(scores[order].tolist(), ids[order].tolist(), strict=True))
 
     def _similarity(self, key: float) -> float:
         return float(similarities(np.array([key]), self.metric)[0])

@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from amemdb import native
 from amemdb.clock import Clock
 from amemdb.config import Config
+from amemdb.embed.service import Service
 from amemdb.engine.engine import CommitLog, Engine
 from amemdb.engine.state import ServerState
 from amemdb.server import turn as turns
 from amemdb.server.connection import Host
+from amemdb.server.embedding import ServerEmbedder
+from amemdb.server.indexing import Indexing
 from amemdb.server.listener import FAREWELLS_MIN, Listener
 from amemdb.server.ticks import Ticks
 from amemdb.stores.stores import Stores
@@ -72,8 +75,12 @@ class Node:
         loop: asyncio.AbstractEventLoop,
         bug: Callable[[BaseException, list[bytes] | None], NoReturn],
         sockets_max: int | None = None,
+        service: Service | None = None,
     ) -> None:
-        """`sockets_max` is how many sockets the system allows, where those are fewer than `maxclients` may need."""
+        """`sockets_max` is how many sockets the system allows, where those are fewer than `maxclients` may need.
+
+        `service` makes vectors of texts, if anything does; it is closed with the node.
+        """
         self._loop = loop
         self._log = log
         self._stopping = asyncio.Event()
@@ -102,7 +109,11 @@ class Node:
             clients_max = min(clients_max, sockets_max - FAREWELLS_MIN)
         self.listener = Listener(self.host, clients_max, config.get("tcp-keepalive"), sockets_max)
         self.ticks = Ticks(loop, self.engine, self.state, clock, self.turn, self.listener, stores.graveyard)
+        self.indexing = Indexing(loop, stores.sem, bug)
         self._backlog: int = config.get("tcp-backlog")
+        self._embedder: ServerEmbedder | None = None
+        if service is not None:
+            self._embedder = ServerEmbedder(service, loop, config.get("embedder-timeout"), bug)
         self._hook()
 
     def _hook(self) -> None:
@@ -114,6 +125,7 @@ class Node:
         memory.log_bytes = lambda: self._log.kept_bytes
         memory.on_refusing = self._tell_refusing
         self.state.log_status = self._log.status
+        self.state.embedder = self._embedder
 
     def _tell_refusing(self, refusing: bool) -> None:
         if refusing:
@@ -131,6 +143,7 @@ class Node:
         self._log.start(self._loop)
         await self.listener.listen(sockets, self._backlog)
         self.ticks.start()
+        self.indexing.start()
 
     def request_stop(self) -> None:
         """Execute nothing more from now on; `stop` has to follow."""
@@ -149,10 +162,13 @@ class Node:
         await self._while(lambda: self.listener.owes_replies, REPLIES_S_MAX)
         await self._while(lambda: self.listener.peers_remain, PEERS_S_MAX)
         self.ticks.stop()
+        self.indexing.stop()
         self.listener.abort()
         for future in list(self.host.work):
             future.cancel()  # a result that came after the loop is closed would have nowhere to go
         self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._embedder is not None:
+            self._embedder.close()
         if self.engine.hot is not None:
             self.engine.hot.hand_over()
         await self._log.close()

@@ -1,8 +1,9 @@
 """Makes a process of a node: loads the data, serves until told to stop, and leaves with an exit code.
 
-What goes wrong outside (port in use, folder not writable or in use, damaged log) is one line on standard error that
-says what it is and what to do, and exit code 1. SIGTERM and SIGINT stop in order, exit code 0; a second one leaves at
-once. Log lines go to standard error, one for each thing worth knowing, and never hold data or passwords.
+What goes wrong outside (port in use, folder not writable or in use, damaged log, no such embedder) is one line on
+standard error that says what it is and what to do, and exit code 1. SIGTERM and SIGINT stop in order, exit code 0; a
+second one leaves at once. Log lines go to standard error, one for each thing worth knowing, and never hold data or
+passwords.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ from amemdb import __version__, native
 from amemdb.clock import Clock
 from amemdb.config import MIB, Config
 from amemdb.config_file import ConfigFile
+from amemdb.embed.embedder import EmbedError
+from amemdb.embed.service import Service
 from amemdb.engine.memory import Memory
 from amemdb.errors import StorageError
 from amemdb.persistence.recovery import Progress, RecoveryReport
 from amemdb.server import collector
 from amemdb.server.compaction import Compaction, Settings
 from amemdb.server.crash import Crash, command_name
+from amemdb.server.embedding import service_of
 from amemdb.server.listener import FAREWELLS_MAX, FAREWELLS_MIN, ListenError, address_text, bind
 from amemdb.server.log_service import LogService
 from amemdb.server.node import Node, resident_bytes
@@ -43,6 +47,8 @@ SWITCH_INTERVAL_S = 0.0005
 """How long a thread may hold the interpreter while the loop waits: Python's 5 ms would be felt in every search."""
 PROGRESS_S = 2.0
 """How often a long load tells how far it is."""
+MODEL_S_MAX = 60.0
+"""How long the start waits for the model of an embedder."""
 FREED_AT_ONCE = 100_000
 """Parts of what was dropped that a load frees in one call."""
 FILES_RESERVED = 64
@@ -63,12 +69,17 @@ def run(config: Config) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     crash = Crash(Path(config.get("dir")))
     try:
+        service = service_of(config)
         sockets = bind(config.get("host"), config.get("port"))
-        process = Process(config, crash)
+        process = Process(config, crash, service)
+        if service is not None:
+            service.start()  # loads its model while the data is loaded
         process.load()
+        if service is not None:
+            _await_model(service)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(process.serve(sockets))
-    except (ListenError, StorageError) as error:
+    except (EmbedError, ListenError, StorageError) as error:
         sys.stderr.write(f"amemdb: {error}\n")
         return 1
     except Exception as error:
@@ -79,8 +90,9 @@ def run(config: Config) -> int:
 class Process:
     """One run of the server: `load`, then `serve`."""
 
-    def __init__(self, config: Config, crash: Crash) -> None:
+    def __init__(self, config: Config, crash: Crash, service: Service | None = None) -> None:
         self._config = config
+        self._service = service
         self._crash = crash
         self._clock = Clock(on_jump=_report_jump)
         self._stores = Stores()
@@ -115,7 +127,7 @@ class Process:
         loop = asyncio.get_running_loop()
         self._crash.install(loop)
         sockets_max = _sockets_allowed(self._config.get("maxclients"))
-        node = Node(self._config, self._stores, self._log, self._clock, loop, self._bug, sockets_max)
+        node = Node(self._config, self._stores, self._log, self._clock, loop, self._bug, sockets_max, self._service)
         self._node = node
         memory = node.state.memory
         memory.startup_bytes = self._startup_bytes
@@ -132,6 +144,8 @@ class Process:
         node.state.compaction = compaction
         await node.start(sockets)
         compaction.watch()
+        if self._service is not None:
+            _log.info("texts are embedded by '%s'", self._service.embedder.name)
         _tell_ready(self._config, sockets)
         await node.stop_requested()
         if not self._signals:
@@ -186,6 +200,15 @@ def set_up_logging(level: str) -> None:
     _log.handlers[:] = [handler]
     _log.setLevel(LEVELS[level])
     _log.propagate = False
+
+
+def _await_model(service: Service) -> None:
+    """Let a model be loaded before anything is served, as that would hold up clients. One that fails stops nothing."""
+    loaded = service.wait_prepared(MODEL_S_MAX)
+    if service.counts.last_error:
+        _log.warning("%s; it is tried again when it is needed", service.counts.last_error)
+    elif not loaded:
+        _log.warning("the embedder's model is still being loaded; clients may notice")
 
 
 # -- what is told ------------------------------------------------------------------------------------

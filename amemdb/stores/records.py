@@ -19,11 +19,14 @@ kind   name                     fields
 10     NOTE_SET                 session, key, value, expire_at_ms
 11     NOTE_DELETED             session, key
 12     NOTES_CLEARED            session
-20     NAMESPACE_CREATED        agent, dim, metric, created_at_ms, next_fact_id
+20     NAMESPACE_CREATED        agent, dim, metric, created_at_ms, next_fact_id, m, ef_construction, ef_search,
+                                quant, maxfacts, model, lang (0 or None: none given)
 21     FACT_STORED              agent, key, fact_id, content, vector (float32, little endian), expire_at_ms,
                                 source, trusted (1, 0 or None), meta, stored_at_ms
 22     FACT_FORGOTTEN           agent, key
 23     NAMESPACE_DROPPED        agent
+24     FACTS_TOUCHED            agent, fact_ids (the longest unused first; what is gone is passed over)
+25     NAMESPACE_MODEL_SET      agent, model (of a namespace that had none)
 30     EVENT_LOGGED             agent, seq, at_ms, type, content, metadata, id
 31     EVENTS_TRIMMED           agent, count (the oldest by time, then by arrival)
 32     EVENTS_CLEARED           agent (the retention stays)
@@ -63,6 +66,8 @@ NAMESPACE_CREATED = 20
 FACT_STORED = 21
 FACT_FORGOTTEN = 22
 NAMESPACE_DROPPED = 23
+FACTS_TOUCHED = 24
+NAMESPACE_MODEL_SET = 25
 EVENT_LOGGED = 30
 EVENTS_TRIMMED = 31
 EVENTS_CLEARED = 32
@@ -91,13 +96,18 @@ FIELDS: dict[int, tuple[str, ...]] = {
     NOTE_SET: ("session", "key", "value", "expire_at_ms"),
     NOTE_DELETED: ("session", "key"),
     NOTES_CLEARED: ("session",),
-    NAMESPACE_CREATED: ("agent", "dim", "metric", "created_at_ms", "next_fact_id"),
+    NAMESPACE_CREATED: (
+        *("agent", "dim", "metric", "created_at_ms", "next_fact_id"),
+        *("m", "ef_construction", "ef_search", "quant", "maxfacts", "model", "lang"),
+    ),
     FACT_STORED: (
         *("agent", "key", "fact_id", "content", "vector", "expire_at_ms"),
         *("source", "trusted", "meta", "stored_at_ms"),
     ),
     FACT_FORGOTTEN: ("agent", "key"),
     NAMESPACE_DROPPED: ("agent",),
+    FACTS_TOUCHED: ("agent", "fact_ids"),
+    NAMESPACE_MODEL_SET: ("agent", "model"),
     EVENT_LOGGED: ("agent", "seq", "at_ms", "type", "content", "metadata", "id"),
     EVENTS_TRIMMED: ("agent", "count"),
     EVENTS_CLEARED: ("agent",),

@@ -20,6 +20,7 @@ from amemdb.stores.keyspace import Keyspace
 from amemdb.stores.records import Record
 from amemdb.stores.semantic import SemanticStore
 from amemdb.stores.summary import SummaryStore
+from amemdb.stores.texts import Texts
 from amemdb.stores.wheel import Entry, Wheel, due_of, wait_ms
 from amemdb.stores.working import WorkingStore
 
@@ -39,6 +40,8 @@ class Stores:
         self.epis = EpisodicStore(self.wheel, self.graveyard)
         self.summary = SummaryStore(self.graveyard)
         self.keys = Keyspace(self.graveyard)
+        self.texts = Texts(self.graveyard)
+        """Caches for searching by words; no state."""
         self._appliers = self._table()
 
     def apply(self, record: Record) -> None:
@@ -76,11 +79,13 @@ class Stores:
         table[records.NAMESPACE_CREATED] = sem.apply_created
         table[records.FACT_STORED] = sem.apply_stored
         table[records.FACT_FORGOTTEN] = sem.apply_forgotten
-        table[records.NAMESPACE_DROPPED] = sem.apply_dropped
+        table[records.NAMESPACE_DROPPED] = self._apply_namespace_dropped
+        table[records.FACTS_TOUCHED] = sem.apply_touched
+        table[records.NAMESPACE_MODEL_SET] = sem.apply_model_set
         table[records.EVENT_LOGGED] = epis.apply_logged
-        table[records.EVENTS_TRIMMED] = epis.apply_trimmed
-        table[records.EVENTS_CLEARED] = epis.apply_cleared
-        table[records.RETENTION_SET] = epis.apply_retention
+        table[records.EVENTS_TRIMMED] = self._trimming(epis.apply_trimmed)
+        table[records.EVENTS_CLEARED] = self._trimming(epis.apply_cleared)
+        table[records.RETENTION_SET] = self._trimming(epis.apply_retention)
         table[records.SUMMARY_SET] = summary.apply_set
         table[records.SUMMARY_APPENDED] = summary.apply_appended
         table[records.SUMMARY_DROPPED] = summary.apply_dropped
@@ -97,6 +102,21 @@ class Stores:
     def _apply_session_dropped(self, record: Record) -> None:
         self.conv.apply_dropped(record)
         self.work.apply_cleared(record)
+        self.texts.drop_session(record[1])
+
+    def _apply_namespace_dropped(self, record: Record) -> None:
+        self.sem.apply_dropped(record)
+        self.texts.drop_namespace(record[1])
+
+    def _trimming(self, apply: Callable[[Record], None]) -> Callable[[Record], None]:
+        """`apply` takes events out of a log, perhaps the log itself; what finds them by words has to know."""
+
+        def applied(record: Record) -> None:
+            apply(record)
+            if self.texts.events:
+                self.texts.trim_log(record[1], self.epis.logs.get(record[1]))
+
+        return applied
 
     def _apply_all_flushed(self, record: Record) -> None:
         self.conv.clear()
@@ -105,6 +125,7 @@ class Stores:
         self.epis.clear()
         self.summary.clear()
         self.keys.clear()
+        self.texts.clear()
         wheel_bytes = self.wheel.memory_bytes()
         self.graveyard.bury(self.wheel.emptied(), wheel_bytes)
 
@@ -119,6 +140,7 @@ class Stores:
             "semantic": table(self.sem.namespaces) + self.sem.names.memory_bytes(),
             "episodic": table(self.epis.logs) + self.epis.names.memory_bytes(),
             "summary": table(self.summary.summaries) + self.summary.names.memory_bytes(),
+            "text": self.texts.memory_bytes(),
             "expiry": self.wheel.memory_bytes(),
         }
         keyspace = 0
@@ -162,11 +184,12 @@ class Stores:
     def digest(self, now_ms: int) -> str:
         """40 hex digits that two equal states share: what is not expired at `now_ms` (0: everything held).
 
-        The sum modulo 2^160 of a hash of each object's dump, so the order of objects does not matter.
+        The sum modulo 2^160 of a hash of each object's dump, so the order of objects does not matter. When facts were
+        last used is left out: every node has its own knowledge of that.
         """
         total = 0
         for dump in self.dumps(now_ms):
-            packed = [msgpack.packb(record) for record in dump]
+            packed = [msgpack.packb(record) for record in dump if record[0] != records.FACTS_TOUCHED]
             if packed:
                 total += int.from_bytes(hashlib.blake2b(b"".join(packed), digest_size=20).digest(), "big")
         return f"{total % (1 << 160):040x}"

@@ -44,7 +44,8 @@ def completed(catalogue: Catalogue, text: str) -> list[str]:
         ("CONFIG GET", "CONFIG GET pattern [pattern …]"),
         (
             "AMEM.SEM.RECALL",
-            "AMEM.SEM.RECALL agent k (component [component …] | FP32 float32-bytes) [THRESHOLD threshold] [WITHMETA]",
+            "AMEM.SEM.RECALL agent k (component [component …] | FP32 float32-bytes | TEXT text) [THRESHOLD threshold] "
+            "[HYBRID hybrid] [FILTER filter] [EF ef] [WITHMETA] [EXPLAIN] [MODEL model]",
         ),
     ],
 )
@@ -67,7 +68,7 @@ def test_syntax(catalogue, name, syntax):
         ("amem.conv.create s ttl 5 w", ["WINDOW"]),
         ("amem.conv.create s ttl 5 ", ["WINDOW", "NX"]),
         ("amem.sem.create a 3 metric ", ["cosine", "ip", "l2"]),
-        ("amem.sem.recall a 3 ", ["FP32"]),
+        ("amem.sem.recall a 3 ", ["FP32", "TEXT"]),
         ("amem.sem.recall a 3 0.1 0.2 with", ["WITHMETA"]),
         ("set k v ", ["NX", "XX", "GET", "EX", "PX", "EXAT", "PXAT", "KEEPTTL"]),
         ("nonsense ", []),

@@ -421,6 +421,11 @@ def test_richer_results(server: ServerProcess, protocol: int, decode: bool) -> N
         assert recalled.similarity == pytest.approx(1)
         assert recalled.stored_at == fact.stored_at
         assert recalled.vector is None
+        (joint,) = typed.amem_sem_recall("a", 1, [0.25, 0.5], hybrid="c")
+        assert (recalled.lexical, recalled.score) == (None, None)
+        assert joint.lexical is not None
+        assert joint.lexical > 0.0
+        assert joint.score == pytest.approx(1)
         assert typed.amem_sem_get("a", "none") is None
         assert typed.amem_search("a", 1, [0.25, 0.5]) == [results.Found("semantic", "k", "c", recalled.similarity)]
 

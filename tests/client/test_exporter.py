@@ -119,7 +119,7 @@ def objects(rig: Rig) -> dict[str, Any]:
             (fact[1:3], namespace.vector(fact).tobytes(), fact[4:7], fact[7 - 1])
             for fact in (namespace.live(key, now_ms) for key in keys)
         ]
-        told[f"namespace {name!r}"] = (namespace.dim, namespace.metric, keys, facts)
+        told[f"namespace {name!r}"] = (namespace.dim, namespace.metric, namespace.settings, keys, facts)
     for name, log in stores.epis.logs.items():
         events = rig("AMEM.EPIS.PAGE", name, 0, "COUNT", 10_000, "WITHMETA")[1]
         told[f"events {name!r}"] = (log.maxlen, log.maxage_ms, events)
@@ -160,7 +160,8 @@ def some_memory(seed: int) -> Rig:
         )
         rig("AMEM.WORK.SET", session, name(), random.choice(WORDS), *expiry())
         dim = 1 + len(agent) % 7
-        rig("AMEM.SEM.CREATE", agent, dim, "METRIC", ["ip", "l2"][len(agent) % 2])
+        settings = [(), ("MAXFACTS", 99, "MODEL", agent, "LANG", "de", "M", 8, "EF_SEARCH", 7, "EF_CONSTRUCTION", 6)]
+        rig("AMEM.SEM.CREATE", agent, dim, "METRIC", ["ip", "l2"][len(agent) % 2], *settings[len(agent) % 2])
         vector = struct.pack(f"<{dim}I", *random.choices(PATTERNS, k=dim))
         rig(
             "AMEM.SEM.STORE",

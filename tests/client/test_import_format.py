@@ -41,6 +41,17 @@ def test_session():
 def test_namespace():
     assert parse(kind="namespace", agent="a", dim=3) == b"AMEM.SEM.CREATE a 3".split()
     assert parse(kind="namespace", agent="a", dim=3, metric="L2") == b"AMEM.SEM.CREATE a 3 METRIC l2".split()
+    settings = {
+        "m": 16,
+        "ef_construction": 9,
+        "ef_search": 8,
+        "quant": "F16",
+        "maxfacts": 7,
+        "model": "x",
+        "lang": "en",
+    }
+    expected = b"AMEM.SEM.CREATE a 3 M 16 EF_CONSTRUCTION 9 EF_SEARCH 8 QUANT f16 MAXFACTS 7 MODEL x LANG en"
+    assert parse(kind="namespace", agent="a", dim=3, **settings) == expected.split()
 
 
 def test_turn():

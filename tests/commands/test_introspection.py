@@ -307,7 +307,9 @@ def test_words_vectors_and_pairs(peer: Peer) -> None:
     assert role[b"type"] == b"oneof"
     assert [word[b"token"] for word in role[b"arguments"]] == [b"system", b"user", b"assistant", b"tool"]
     vector = docs(peer, "AMEM.SEM.RECALL")[b"arguments"][2]
-    assert names_and_types(vector[b"arguments"]) == [(b"component", b"double"), (b"float32-bytes", b"string")]
+    forms = [(b"component", b"double"), (b"float32-bytes", b"string"), (b"text", b"string")]
+    assert names_and_types(vector[b"arguments"]) == forms
+    assert b"text" not in [option[b"name"] for option in docs(peer, "AMEM.SEM.RECALL")[b"arguments"][3:]]
     assert vector[b"arguments"][0][b"flags"] == Unordered(["multiple"])
     (pairs,) = docs(peer, "MSET")[b"arguments"]
     assert (pairs[b"type"], names_and_types(pairs[b"arguments"])) == (

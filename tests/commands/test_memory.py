@@ -67,7 +67,7 @@ def test_usage_of_what_an_agent_has(rig: Rig, word: str, made: list[str | bytes]
     if word == "NAMESPACE":
         rig("AMEM.SEM.CREATE", "a", "8")
     assert not isinstance(rig(*made), hiredis.ReplyError)
-    assert 5000 < rig("MEMORY", "USAGE", "a", word) < 7500
+    assert 5000 < rig("MEMORY", "USAGE", "a", word) < 8000
     for other in {"SESSION", "NAMESPACE", "EVENTS", "SUMMARY"} - {word}:
         assert rig("MEMORY", "USAGE", "a", other) is None
 
@@ -94,6 +94,26 @@ def test_stats_are_told_by_store(rig: Rig) -> None:
     assert told[b"total.allocated"] == told[b"overhead.total"] + told[b"dataset.bytes"]
     assert told[b"peak.allocated"] >= told[b"total.allocated"]
     assert told[b"dropped.bytes"] == 0
+
+
+def test_indexes_for_words_are_counted_with_what_they_find(rig: Rig) -> None:
+    rig("AMEM.SEM.CREATE", "a", "2")
+    rig("AMEM.CONV.CREATE", "a")
+    rig("AMEM.WORK.SET", "a", "note", "apple")
+    for number in range(50):
+        rig("AMEM.SEM.STORE", "a", f"k{number}", f"apple {number}", 1, 1)
+        rig("AMEM.EPIS.LOG", "a", "action", f"apple {number}")
+        rig("AMEM.CONV.APPEND", "a", "user", f"apple {number}")
+    kinds = ("NAMESPACE", "EVENTS", "SESSION")
+    before = [rig("MEMORY", "USAGE", "a", kind) for kind in kinds]
+    assert stats(rig)[b"text.bytes"] == 0
+    total = stats(rig)[b"total.allocated"]
+    assert len(rig("AMEM.SEARCH", "a", 9, 1, 1, "TEXT", "apple")) == 9
+    grown = [rig("MEMORY", "USAGE", "a", kind) - was for kind, was in zip(kinds, before, strict=True)]
+    assert min(grown) > 3000
+    told = stats(rig)
+    assert told[b"text.bytes"] > sum(grown)
+    assert told[b"total.allocated"] - total == told[b"text.bytes"]
 
 
 def test_what_was_dropped_counts_until_it_is_freed(rig: Rig) -> None:

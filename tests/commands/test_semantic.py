@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rig import START_MS, Rig, decode, records_of
 
-from amemdb.commands import semantic, vectors
+from amemdb.commands import recall, vectors
 from amemdb.engine.answers import Parts, Pending
 from amemdb.index.exact import ROW_FLOATS
 
@@ -142,6 +142,17 @@ def test_info_counts_what_lives(node: Node) -> None:
         b"index": b"exact",
         b"tombstones": 0,
         b"bytes": 2 * (1 + 4 + 16),
+        b"m": 0,
+        b"ef_construction": 0,
+        b"ef_search": 0,
+        b"quant": b"f32",
+        b"maxfacts": 0,
+        b"model": None,
+        b"lang": None,
+        b"tail": 0,
+        b"graphs": 0,
+        b"merged": 0,
+        b"merging": 0,
     }
     node.now_ms += 1000
     assert node.line("AMEM.SEM.INFO a", resp3=True)[b"facts"] == 1
@@ -300,27 +311,7 @@ def test_an_option_needs_its_value_and_does_not_take_it_from_the_vector(node: No
 @pytest.mark.parametrize(
     "line",
     [
-        "AMEM.SEM.CREATE b 4 QUANT f16",
-        "AMEM.SEM.CREATE b 4 MAXFACTS 5",
-        "AMEM.SEM.CREATE b 4 M 16",
-        "AMEM.SEM.CREATE b 4 EF_CONSTRUCTION 100",
-        "AMEM.SEM.CREATE b 4 EF_SEARCH 100",
-        "AMEM.SEM.CREATE b 4 MODEL m",
-        "AMEM.SEM.CREATE b 4 LANG en",
-        "AMEM.SEM.STORE a k text EMBED",
-        "AMEM.SEM.STORE a k text embed TTL 60",
-        "AMEM.SEM.STORE a k text 1 0 0 0 EMBED",
         "AMEM.SEM.STORE a k text 1 0 0 0 NONSENSE 5",
-        "AMEM.SEM.RECALL a 3 TEXT query",
-        "AMEM.SEM.RECALL nobody 3 TEXT query",
-        "AMEM.SEM.RECALL a 3 1 0 0 0 HYBRID query",
-        "AMEM.SEM.RECALL a 3 1 0 0 0 FILTER x",
-        "AMEM.SEM.RECALL a 3 1 0 0 0 EF 10",
-        "AMEM.SEM.RECALL a 3 1 0 0 0 EXPLAIN",
-        "AMEM.SEM.RECALL a 3 1 0 0 0 WITHMETA EXPLAIN",
-        "AMEM.SEARCH a 3 1 0 0 0 TEXT query",
-        "AMEM.SEARCH a 3 1 0 0 0 SESSION s",
-        "AMEM.SEARCH a 3 TEXT query",
     ],
 )
 def test_an_option_that_is_not_there_is_a_syntax_error_that_names_it(node: Node, line: str) -> None:
@@ -438,7 +429,7 @@ def test_expired_facts_go_by_records(node: Node) -> None:
 
 
 def test_a_transaction_is_one_frame_and_sees_its_own_facts(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(semantic, "INLINE_FLOATS_MAX", 0)
+    monkeypatch.setattr(recall, "INLINE_FLOATS_MAX", 0)
     frames = len(node.log.frames)
     node.line("MULTI")
     node.line("AMEM.SEM.STORE a k text 1 0 0 0")
@@ -491,14 +482,14 @@ def test_a_log_replayed_is_the_same_state_and_gives_the_same_bytes(node: Node) -
 @pytest.fixture
 def long(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
     """A node on which every search leaves the loop."""
-    monkeypatch.setattr(semantic, "INLINE_FLOATS_MAX", 0)
+    monkeypatch.setattr(recall, "INLINE_FLOATS_MAX", 0)
     for number in range(120):
         node.line(f"AMEM.SEM.STORE a k{number:03} text{number} {number + 1} 1 0 0")
     return node
 
 
 def test_only_a_long_search_leaves_the_loop(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(semantic, "INLINE_FLOATS_MAX", 2 * (4 + ROW_FLOATS))
+    monkeypatch.setattr(recall, "INLINE_FLOATS_MAX", 2 * (4 + ROW_FLOATS))
     node.line("AMEM.SEM.STORE a k1 text 1 0 0 0")
     node.line("AMEM.SEM.STORE a k2 text 1 0 0 0")
     node.line("AMEM.SEM.RECALL a 1 1 0 0 0")

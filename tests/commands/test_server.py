@@ -115,7 +115,13 @@ def test_keyspace_and_stores_are_counted(peer: Peer) -> None:
     assert cheap["conversation"] == {"conversation_sessions": "1"}, "no walk over all objects unless asked for"
     told = info(peer, "everything")
     assert told["conversation"] == {"conversation_sessions": "1", "conversation_turns": "2"}
-    assert told["semantic"] == {"semantic_namespaces": "1", "semantic_facts": "1"}
+    assert told["semantic"] == {
+        "semantic_namespaces": "1",
+        "semantic_facts": "1",
+        "semantic_graphs_merging": "0",
+        "semantic_facts_merged": "0",
+        "semantic_facts_merging": "0",
+    }
     assert told["working"] == {"working_sessions": "1", "working_notes": "1"}
     assert told["episodic"] == {"episodic_agents": "1", "episodic_events": "1"}
     assert told["summary"] == {"summary_agents": "1", "summary_versions": "1"}

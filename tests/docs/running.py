@@ -31,6 +31,8 @@ from tests.process import ServerProcess
 from tests.tidy.source import ROOT
 
 COMING_FROM = {"docs/from-redis.md": "redis", "docs/from-hotkv.md": "amemdb"}
+SERVED_WITH = {"docs/embedders.md": ("--embedder", "callable:amemdb.embed.trial:words")}
+"""Options of the server that a page asks, where its text has it started with some."""
 TYPED = {"amemdb", "redis-cli", "cp", "echo", "ls", "mkdir", "tar"}
 """What may stand first in a line for the shell: nothing that reaches out of the folder."""
 SECONDS_MAX = 60
@@ -81,7 +83,7 @@ class Reader:
     def server(self) -> ServerProcess:
         """The page's server, started when it is first needed."""
         if self._server is None:
-            server = ServerProcess(self._folder / DATA)
+            server = ServerProcess(self._folder / DATA, *SERVED_WITH.get(self._page, ()))
             server.start()
             self._server = server
         return self._server

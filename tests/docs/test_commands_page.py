@@ -32,7 +32,8 @@ def test_an_entry_has_syntax_bounds_reply_cost_and_access() -> None:
 
 def test_forms_of_arguments_that_differ() -> None:
     for name, syntax in (
-        ("AMEM.SEM.RECALL", "agent k (number … | FP32 bytes) [THRESHOLD threshold] [WITHMETA]"),
+        ("AMEM.SEM.RECALL", "agent k (number … | FP32 bytes | TEXT text) [THRESHOLD threshold]"),
+        ("AMEM.SEARCH", "agent k (number … | FP32 bytes)"),
         ("AMEM.CONV.EXPIRE", "session (TTL seconds | PXAT unix-time-milliseconds | PERSIST)"),
         ("MSET", "(key value) …"),
         (

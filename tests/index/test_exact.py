@@ -423,7 +423,7 @@ def test_garbage_read_from_rows_being_written_is_never_used(small_blocks: None) 
     assert 0 < len(changed) < 60
     assert kept.keys() - facts.model.keys()
     for poison in (math.nan, math.inf, -math.inf):
-        blocks, squares, _ = facts.index.snapshot()
+        blocks, squares, *_ = facts.index.snapshot()
         saved = [(block.copy()) for block in blocks], squares.copy()
         for row in changed:
             blocks[row // facts.index.block_rows][row % facts.index.block_rows] = poison

@@ -95,7 +95,10 @@ class Changes:
             case records.NOTES_CLEARED:
                 return (name,)
             case records.NAMESPACE_CREATED if space is None:
-                return name, DIM, b"cosine", self.now_ms, self._fact_id
+                model, maxfacts = random.choice([None, b"m"]), random.choice([0, 5])
+                settings = (0, 0, 0, random.choice([b"f32", b"f16"]), maxfacts, model, random.choice([None, b"en"]))
+                earlier = random.random() < 0.2  # which had no settings
+                return name, DIM, b"cosine", self.now_ms, self._fact_id, *(() if earlier else settings)
             case records.FACT_STORED if space is not None:
                 self._fact_id += 1
                 vector = pack(f"<{DIM}f", *(random.random() for _ in range(DIM)))
@@ -106,6 +109,11 @@ class Changes:
                 return name, random.choice(list(space.facts))
             case records.NAMESPACE_DROPPED if space is not None:
                 return (name,)
+            case records.FACTS_TOUCHED if space is not None and space.facts:
+                ids = [fact[0] for fact in space.facts.values()]
+                return name, [*random.sample(ids, random.randint(1, len(ids))), self._fact_id + 9]
+            case records.NAMESPACE_MODEL_SET if space is not None and space.settings.model is None:
+                return name, b"later"
             case records.EVENT_LOGGED:
                 seq = (1 if log is None else log.next_seq) + random.choice([0, 0, 0, 0, 5])
                 return name, seq, self._at(), random.choice([b"seen", b"done"]), self._text(), *self._extras()

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import uvloop
 
 from amemdb.config import Config
+from amemdb.embed.service import Service
 from amemdb.server.listener import bind
 from amemdb.server.node import Node
 from amemdb.stores.stores import Stores
@@ -20,11 +21,12 @@ SECONDS_MAX = 30
 class Live:
     """A running node, and clients to it."""
 
-    def __init__(self, config: Config, log: FakeLog) -> None:
+    def __init__(self, config: Config, log: FakeLog, service: Service | None = None) -> None:
         self.hand = Hand()
         self.log = log
         self.bugs: list[BaseException] = []
-        self.node = Node(config, Stores(), log, self.hand.clock, asyncio.get_running_loop(), self._bug)
+        loop = asyncio.get_running_loop()
+        self.node = Node(config, Stores(), log, self.hand.clock, loop, self._bug, service=service)
         self.port = 0
         self.test: asyncio.Task[Any] | None = None
         self._clients: list[Client] = []
@@ -91,12 +93,17 @@ def line(*words: bytes | str) -> bytes:
     return b"".join([b"*%d\r\n" % len(tokens), *(b"$%d\r\n%b\r\n" % (len(token), token) for token in tokens)])
 
 
-def live(test: Callable[[Live], Coroutine[Any, Any, Any]], log: FakeLog | None = None, **settings: Any) -> Live:
+def live(
+    test: Callable[[Live], Coroutine[Any, Any, Any]],
+    log: FakeLog | None = None,
+    service: Service | None = None,
+    **settings: Any,
+) -> Live:
     """Run `test` with a node of its own; nothing in it may have been a bug."""
     config = Config({name.replace("_", "-"): value for name, value in settings.items()})
 
     async def main() -> Live:
-        server = Live(config, log or FakeLog())
+        server = Live(config, log or FakeLog(), service)
         asyncio.get_running_loop().set_exception_handler(server.on_loop_error)
         await server.start()
         server.test = asyncio.ensure_future(test(server))
