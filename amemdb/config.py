@@ -127,6 +127,14 @@ SETTINGS: tuple[Setting, ...] = (
         "bytes",
         changeable=True,
     ),
+    Setting(
+        "save-graphs",
+        Switch(),
+        True,
+        "Whether a stop keeps the graphs of large semantic memories in files: the next start reads them, else it makes "
+        "them anew, which takes about a minute for 100,000 vectors.",
+        changeable=True,
+    ),
     Setting("search-threads", Integer(1, 256), 2, "Threads for vector searches that would hold others up."),
     Setting(
         "embedder",

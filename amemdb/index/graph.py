@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from amemdb.index.graph_layout import Layout
 from amemdb.index.similarity import COSINE, EUCLIDEAN, Floats, Query, Vector
 
 if TYPE_CHECKING:
@@ -91,13 +92,8 @@ class Graph:
         assert self.count + len(fact_ids) <= self.capacity
         if not len(fact_ids):
             return
-        wide = vectors.astype(np.float64)
-        norms = np.sqrt((wide * wide).sum(axis=1))
-        assert fits(norms, self._metric).all(), "a vector that float32 cannot multiply"
-        if self._metric == COSINE:
-            wide /= norms[:, None]
         end = self.count + len(fact_ids)
-        self._graph.add_items(np.ascontiguousarray(wide, np.float32), fact_ids, num_threads=1)
+        self._graph.add_items(scaled(vectors, self._metric), fact_ids, num_threads=1)
         self._ids[self.count : end] = fact_ids
         self.count = end
 
@@ -107,6 +103,44 @@ class Graph:
         assert len(ids) < 2 or (np.diff(ids) > 0).all(), "a fact id was added twice"
         self._ids = ids
         self._sealed = True
+
+    # -- in a file -----------------------------------------------------------------------------------
+
+    def save(self, path: str) -> None:
+        """Write a sealed graph to a file, with the vectors that are marked. Nothing else runs meanwhile.
+
+        Raises `OSError`.
+        """
+        assert self._sealed
+        try:
+            self._graph.save_index(path)
+        except RuntimeError as error:
+            raise OSError(str(error)) from error
+
+    @classmethod
+    def loaded(cls, path: str, metric: bytes, layout: Layout, living: Integers) -> Graph:
+        """A sealed graph from a file that `save` wrote, of which `layout` is. Nothing else runs meanwhile.
+
+        `living` are the ids of the facts there are, all else is marked. That the bytes are those that were written, and
+        the vectors those of the facts, is for the caller to know. Raises `ValueError`.
+        """
+        self = cls.__new__(cls)
+        self.dim, self.capacity, self.count = layout.dim, layout.capacity, layout.count
+        self.links, self.build_width = layout.links, layout.build_width
+        self._metric = metric
+        self._graph = hnswlib.Index("l2" if metric == EUCLIDEAN else "ip", self.dim)
+        try:
+            self._graph.load_index(path, layout.capacity)
+        except RuntimeError as error:
+            raise ValueError(str(error)) from error
+        self._graph.set_ef(1)
+        labels, marked = layout.labels(), layout.marked()
+        self.gone = int(marked.sum())
+        self._ids = np.sort(labels)
+        self._sealed = True
+        for fact_id in np.setdiff1d(labels[~marked], living).tolist():
+            self.remove(fact_id)
+        return self
 
     # -- sealed ------------------------------------------------------------------------------------
 
@@ -159,6 +193,16 @@ class Graph:
         """Bytes of memory that it takes, about; the same from its making to its end."""
         links_bytes = 4 * (2 * self.links + 1) + 4 * (self.links + 1) // max(1, self.links - 1)
         return OBJECTS_BYTES + self.capacity * (4 * self.dim + links_bytes + _VECTOR_BYTES)
+
+
+def scaled(vectors: Vector, metric: bytes) -> Vector:
+    """Vectors, a row each, as a graph holds them: float32, of length 1 under cosine. All of them must fit."""
+    wide = vectors.astype(np.float64)
+    norms = np.sqrt((wide * wide).sum(axis=1))
+    assert fits(norms, metric).all(), "a vector that float32 cannot multiply"
+    if metric == COSINE:
+        wide /= norms[:, None]
+    return np.ascontiguousarray(wide, np.float32)
 
 
 def fits(norms: Floats, metric: bytes) -> NDArray[np.bool_]:

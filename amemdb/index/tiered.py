@@ -176,6 +176,16 @@ class TieredIndex:
         return self.exact.vector_bytes
 
     @property
+    def links(self) -> int:
+        """Neighbours of a vector in its graphs (M): given, or what is usual."""
+        return self._links
+
+    @property
+    def search_width(self) -> int:
+        """How many candidates a graph keeps where a search does not say (EF_SEARCH): given, measured, or usual."""
+        return self._search_width
+
+    @property
     def generation(self) -> int:
         """Counts changes."""
         return self.exact.generation
@@ -377,6 +387,30 @@ class TieredIndex:
         self._first = tuple([other for other in self._first if other is not merge])
         self.graphs = tuple(kept)
         self.epoch += 1
+
+    def adopt(self, kept: list[Graph], search_width: int) -> bool:
+        """Search graphs that were made of these facts at another time; the facts in none of them become the tail.
+
+        What is not marked in them is a fact that is here, with its vector. False, and nothing done, if that would not
+        help: the graphs are to be made anew, or there are none to be.
+        """
+        assert self._tail is None
+        assert not self.graphs
+        covered = np.concatenate([np.empty(0, np.int64), *[graph.ids() for graph in kept]])
+        ids = self.exact.ids()
+        rest = np.setdiff1d(ids, covered)
+        if not self._is_beyond_matrix or 2 * len(rest) > len(ids):
+            return False
+        self._tail, self._unfit = ExactIndex(self.dim, self.metric, self._quant), set()
+        for fact_id in rest.tolist():
+            if fits(np.sqrt(self.exact.squares_of([fact_id])), self.metric)[0]:
+                self._tail.put(fact_id, self.exact.vector(fact_id).tobytes(), self.exact.expire_at_ms(fact_id))
+            else:
+                self._keep(fact_id)
+        self.graphs = tuple(kept)
+        self._search_width = self._given_width or search_width
+        self.epoch += 1
+        return True
 
     # -- searches ----------------------------------------------------------------------------------
 

@@ -87,8 +87,11 @@ class Compaction:
         monotonic_s: Callable[[], float],
         report: Report,
         bug: Callable[[BaseException], None],
+        done: Callable[[], None] = lambda: None,
     ) -> None:
-        """`expire` removes at most so many dead objects and says how many there were, `expire_in_ms` in what time all
+        """`done` is called when one has gone well, and has the log without what was removed.
+
+        `expire` removes at most so many dead objects and says how many there were, `expire_in_ms` in what time all
         that is dead now can be removed. `data_size` is how many objects there are and what they take in memory.
         """
         self._loop = loop
@@ -102,6 +105,7 @@ class Compaction:
         self._monotonic_s = monotonic_s
         self._report = report
         self._bug = bug
+        self._done = done
         self.progress = NOTHING_YET
         self.scheduled = False
         """Whether another one begins when the one under way is over."""
@@ -238,6 +242,7 @@ class Compaction:
             self._remove(closed.number)
             raise
         await self._log.rebase(base)  # from here on a manifest may name it
+        self._done()
         self.count += 1
         log_bytes = closed.offset if closed.base is None else closed.base.size + closed.offset - closed.base.offset
         self._report(

@@ -32,6 +32,7 @@ from amemdb.embed.embedder import EmbedError
 from amemdb.embed.service import Service
 from amemdb.engine.memory import Memory
 from amemdb.errors import StorageError
+from amemdb.persistence import graph_files
 from amemdb.persistence.recovery import Progress, RecoveryReport
 from amemdb.server import collector
 from amemdb.server.compaction import Compaction, Settings
@@ -49,6 +50,8 @@ PROGRESS_S = 2.0
 """How often a long load tells how far it is."""
 MODEL_S_MAX = 60.0
 """How long the start waits for the model of an embedder."""
+SAVE_S_MAX = 20.0
+"""How long a stop may take to save graphs, beside the one under way: who waits for it may lose patience."""
 FREED_AT_ONCE = 100_000
 """Parts of what was dropped that a load frees in one call."""
 FILES_RESERVED = 64
@@ -121,6 +124,11 @@ class Process:
         collector.settle()
         self._clock.raise_to(report.last_time_ms)
         _tell_loaded(report, self._stores, self._config.get("dir"), time.monotonic() - started_s)
+        started_s = time.monotonic()
+        done = graph_files.load(self._config.get("dir"), self._stores.sem, _tell_log)
+        if done.graphs:
+            seconds = time.monotonic() - started_s
+            _log.info("loaded %d graphs of %s vectors in %.2f s", done.graphs, f"{done.vectors:,}", seconds)
 
     async def serve(self, sockets: list[socket.socket]) -> None:
         """Serve on `sockets` until told to stop. Raises `ListenError`."""
@@ -152,7 +160,21 @@ class Process:
             _log.info("stopping: SHUTDOWN was sent")
         await compaction.stop()
         await node.stop()
-        _log.info("everything is on disk; goodbye")
+        _log.info("everything is on disk")
+        self._save_graphs()
+        _log.info("goodbye")
+
+    def _save_graphs(self) -> None:
+        """Keep graphs for the next start. The data is safe by now: a kill meanwhile only makes that start longer."""
+        if not self._config.get("save-graphs"):
+            self._forget_graphs()
+            return
+        started_s = time.monotonic()
+        end_s = started_s + SAVE_S_MAX
+        done = graph_files.save(self._config.get("dir"), self._stores.sem, lambda: time.monotonic() >= end_s, _tell_log)
+        if done.graphs:
+            seconds = time.monotonic() - started_s
+            _log.info("saved %d graphs of %s vectors in %.2f s", done.graphs, f"{done.vectors:,}", seconds)
 
     def _compaction(self, node: Node, loop: asyncio.AbstractEventLoop) -> Compaction:
         config = self._config
@@ -171,9 +193,17 @@ class Process:
             data_size=lambda: (self._stores.count(), self._stores.memory_bytes()),
             now_s=lambda: self._clock.now_ms() / 1000,
             monotonic_s=time.monotonic,
+            done=self._forget_graphs,
             report=_tell_log,
             bug=self._crash.stop,
         )
+
+    def _forget_graphs(self) -> None:
+        """After a compaction nothing on disk tells of what was forgotten: so neither do graphs of the last stop."""
+        try:
+            graph_files.remove(self._config.get("dir"))
+        except OSError as error:
+            _log.warning("graphs of the last stop could not be removed, they may hold what was forgotten: %s", error)
 
     def _released(self) -> None:
         if self._node is not None:
