@@ -135,6 +135,13 @@ SETTINGS: tuple[Setting, ...] = (
         "them anew, which takes about a minute for 100,000 vectors.",
         changeable=True,
     ),
+    Setting(
+        "text-language",
+        Word(),
+        "en",
+        "Language of the texts that are searched by words, a code such as de, or none: of events, notes and turns, and "
+        "of facts whose memory has no LANG.",
+    ),
     Setting("search-threads", Integer(1, 256), 2, "Threads for vector searches that would hold others up."),
     Setting(
         "embedder",

@@ -15,6 +15,7 @@ from importlib.util import find_spec, module_from_spec
 MODULES = (
     "amemdb._clock",
     "amemdb.commands._session",
+    "amemdb.index._few",
     "amemdb.protocol._numbers",
     "amemdb.protocol._replies",
     "amemdb.protocol._requests",

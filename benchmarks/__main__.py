@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +69,14 @@ def _to_profile(value: str) -> tuple[LoadRow, int]:
     type=click.FloatRange(0.5, 600),
     default=2.2,
     show_default=True,
-    help="Length of a round of tails and stalls, which have at most 3 rounds; twice as long beside compactions.",
+    help="Length of a round of tails and stalls, at most 3 of them; twice as long beside compactions and stores.",
 )
 @click.option(
     "--objects",
     type=click.IntRange(1_000, 10_000_000),
     default=1_000_000,
     show_default=True,
-    help="For memory and what follows it in --list.",
+    help="For memory and what follows it in --list; facts are a tenth.",
 )
 @click.option("--quick", is_flag=True, help="2 short rounds and 50,000 objects: to see that it works.")
 @click.option(
@@ -117,7 +118,7 @@ def main(
     try:
         if to_profile is not None:
             row, depth = to_profile
-            click.echo(hotspots.profile(row, depth, _bench(settings, redis)[0], _say))
+            click.echo(hotspots.profile(row, depth, bench_of(settings, redis, _say)[0], _say))
             return
         run = _measure(_chosen(keys), not keys or PLAUSIBILITY in keys, _list(pipelines), settings, redis)
         _keep(run, publish)
@@ -126,22 +127,23 @@ def main(
     click.echo(report.markdown(run))
 
 
-def _bench(settings: dict[str, Any], redis: Path | None) -> tuple[Bench, int]:
+def bench_of(settings: dict[str, Any], redis: Path | None, say: Callable[[str], None]) -> tuple[Bench, int]:
     """What a measurement needs, and the core of the load programs."""
     loader_core, server_core = machine.two_cores()
     loader, pacer = Loader(compile_loader(RESULTS), loader_core), Pacer(compile_pacer(RESULTS), loader_core)
-    redis_variant = redis_server(environment.redis_program(redis, _say))
-    return Bench(ours(), redis_variant, loader, pacer, server_core, **settings), loader_core
+    redis_variant = redis_server(environment.redis_program(redis, say))
+    return Bench(ours(), redis_variant, loader, pacer, server_core, **settings, say=say), loader_core
 
 
 def _measure(
     rows: list[Row], plausibility: bool, depths: list[str], settings: dict[str, Any], redis: Path | None
 ) -> dict[str, Any]:
-    bench, loader_core = _bench(settings, redis)
+    bench, loader_core = bench_of(settings, redis, _say)
     facts, load_average, began = machine.facts(), machine.load_average(), time.monotonic()
     arguments = " ".join(argument for argument in sys.argv[1:] if argument != "--publish")
     _say(f"server on core {bench.server_core}, load on core {loader_core}, load average {load_average}")
-    results = run_rows(rows, [int(depth) for depth in depths], bench, _say)
+    with bench.shared:
+        results = run_rows(rows, [int(depth) for depth in depths], bench, _say)
     return {
         "date": datetime.date.today().isoformat(),
         "command": f'make bench ARGS="{arguments}"' if arguments else "make bench",

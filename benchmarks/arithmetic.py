@@ -17,13 +17,18 @@ a load consists of. What a compaction does to others is the p99 beside it divide
 is good enough as well below `COMPACTION_P99_MS`. Else it is left undecided when the machine was busy, in the sense of
 stalls: what others do to both sides can hide what compaction does. The process that compacts is held against the
 memory it may have. Where there is only one target, floor and goal are the same.
+
+Searches of vectors are judged as loads are, and whoever stands on the other side has the place of Redis; where we find
+too few of the true nearest, the row is below its floor, however fast. What stores do to searches is the p99 beside them
+divided by that without, as beside compactions; where that is above the floor while the machine was busy, in the sense
+of stalls, it is left undecided.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 LOADER_SHARE_MAX = 0.7
@@ -33,6 +38,10 @@ COMPACTION_P99_MS = 5.0
 """Below this a p99 is well beside a compaction, whatever it is without one."""
 COMPACTION_SHARE_MIN = 0.8
 """Of a round, in which a compaction has to be under way for it to be one beside compactions."""
+RECALL_MIN = 0.98
+"""Of the true nearest a search has to find."""
+LATE_OF_ALONE_MAX = 0.2
+"""How late the pacer may have been, in p99 without stores."""
 UNDECIDED = "throughput (machine busy)"
 OURS, REDIS = "amemdb", "redis"
 
@@ -148,8 +157,24 @@ def _judge_compaction(result: dict[str, Any]) -> Verdict:
     return Verdict("p99", ratio, None, None, what, ratio.median / result["goal"])
 
 
+def _judge_recall(result: dict[str, Any]) -> Verdict:
+    verdict = _judge_load(result)
+    is_enough = min(column(result, OURS, "recall")) >= RECALL_MIN
+    return verdict if is_enough else replace(verdict, reached="below")
+
+
+def _judge_recall_tail(result: dict[str, Any]) -> Verdict:
+    ratio = compaction_ratio(result, OURS)
+    what = reached(-ratio.median, -result["floor"], -result["goal"])
+    late, alone = (statistics.median(column(result, OURS, name)) for name in ("late_p99_us", "alone_p99_us"))
+    others = statistics.median(column(result, OURS, "others"))
+    if what == "below" and (late > LATE_OF_ALONE_MAX * alone or others > OTHERS_SHARE_MAX):
+        what = "undecided"
+    return Verdict("p99", ratio, None, None, what, ratio.median / result["goal"])
+
+
 def compaction_ratio(result: dict[str, Any], server: str, figure: str = "p99_us") -> Spread:
-    """What a figure of one server is beside a compaction, divided by what it is without."""
+    """What a figure of one server is beside a compaction, or other work, divided by what it is without."""
     return ratios(column(result, server, figure), column(result, server, f"alone_{figure}"))
 
 
@@ -160,6 +185,8 @@ _JUDGES: dict[str, Callable[[dict[str, Any]], Verdict]] = {
     "stalls": _judge_stalls,
     "restart": _judge_restart,
     "compaction": _judge_compaction,
+    "recall": _judge_recall,
+    "recalltail": _judge_recall_tail,
 }
 
 

@@ -185,7 +185,7 @@ class CompactionRow:
                     parts: dict[bool, dict[str, float]] = {}
                     for compacting in (False, True) if number % 2 else (True, False):
                         parts[compacting] = self._once(servers[name], rates[name], compacting, bench, number + 1)
-                    samples[name].append(_joined(parts[True], parts[False]))
+                    samples[name].append(joined(parts[True], parts[False]))
         return samples
 
     def _once(self, server: Server, rate: float, compacting: bool, bench: Bench, seed: int) -> dict[str, float]:
@@ -212,12 +212,12 @@ class CompactionRow:
         }
 
 
-def _joined(compacting: dict[str, float], alone: dict[str, float]) -> dict[str, float]:
-    """One sample of both: the figures without a compaction go by `alone_`, and what disturbed either counts."""
+def joined(beside: dict[str, float], alone: dict[str, float]) -> dict[str, float]:
+    """One sample of both: the figures without other work go by `alone_`, and what disturbed either counts."""
     return {
-        **compacting,
+        **beside,
         **{f"alone_{name}": value for name, value in alone.items()},
-        "others": max(compacting["others"], alone["others"]),
+        "others": max(beside["others"], alone["others"]),
     }
 
 

@@ -131,9 +131,18 @@ class Loader:
         self._program = program
         self._core = core
 
-    def run_seconds(self, port: int, pid: int, what: Templates, pipeline: int, seconds: float, seed: int) -> Load:
+    def run_seconds(
+        self,
+        port: int,
+        pid: int,
+        what: Templates,
+        pipeline: int,
+        seconds: float,
+        seed: int,
+        connections: int = CONNECTIONS,
+    ) -> Load:
         """Load the server for a time with random choices that follow from `seed`."""
-        return self._run(port, pid, what, ["seconds", str(seconds)], pipeline, seed)
+        return self._run(port, pid, what, ["seconds", str(seconds)], pipeline, seed, connections)
 
     def run_operations(self, port: int, pid: int, what: Templates, pipeline: int, operations: int) -> Load:
         """Send a number of operations, numbered from 0."""
@@ -146,8 +155,17 @@ class Loader:
         command = self._command(port, pid, what, ["seconds", str(seconds)], connections, pipeline, seed)
         return Running(pinned(idle(command), self._core), what)
 
-    def _run(self, port: int, pid: int, what: Templates, until: Sequence[str], pipeline: int, seed: int) -> Load:
-        command = self._command(port, pid, what, until, CONNECTIONS, pipeline, seed)
+    def _run(
+        self,
+        port: int,
+        pid: int,
+        what: Templates,
+        until: Sequence[str],
+        pipeline: int,
+        seed: int,
+        connections: int = CONNECTIONS,
+    ) -> Load:
+        command = self._command(port, pid, what, until, connections, pipeline, seed)
         return Load(**Running(pinned(command, self._core), what).finish())
 
     def _command(

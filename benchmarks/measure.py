@@ -1,18 +1,18 @@
 """The kinds of row, and how each is measured: both servers side by side, alternating, in several rounds.
 
-Here are those of throughput and memory; those of latency at a fixed rate are in `paced`, and those about the log in
-`restart` and `compaction`. A row of any kind has a key, a title, `cases()` (its points, such as two pipeline depths),
-and `measure()`, which returns the samples of one case, one a round, of each server. A new kind of measurement is one
-more class like these; a new row of a kind that exists is one entry in `rows`.
+Here are those of throughput and memory; those of latency at a fixed rate are in `paced`, those about the log in
+`restart` and `compaction`, and those of searching vectors in `recall`. A row of any kind has a key, a title, `cases()`
+(its points, such as two pipeline depths), and `measure()`, which returns the samples of one case, one a round, of each
+server. A new kind of measurement is one more class like these; a new row of a kind that exists is one entry in `rows`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from benchmarks.loader import BenchmarkError, Load, Loader, Pacer
 from benchmarks.machine import Others
@@ -28,6 +28,7 @@ SETTLE_SECONDS = 1.3
 """Before memory is read: the log's buffers are written and freed within about a second."""
 
 Samples = dict[str, list[dict[str, float]]]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,30 @@ class Case:
 
     pipeline: int | None
     target: Target | None
+    clients: int | None = None
+    """Connections, where a row has several numbers of them."""
+
+
+class Shared:
+    """What takes long to make and serves several rows of a run: made when it is first asked for, gone with the run."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Any] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._made.clear()
+        self._stack.close()
+
+    def get(self, key: Hashable, make: Callable[[ExitStack], Made]) -> Made:
+        """What `make` gives the first time; what it leaves on the stack is undone at the end."""
+        if key not in self._made:
+            self._made[key] = make(self._stack)
+        made: Made = self._made[key]
+        return made
 
 
 @dataclass(frozen=True)
@@ -76,6 +101,9 @@ class Bench:
     seconds: float
     paced_seconds: float
     objects: int
+    shared: Shared = field(default_factory=Shared)
+    say: Callable[[str], None] = lambda said: None
+    """What takes long is said."""
 
     def each_round(self, rounds_max: int = 1_000) -> Iterator[tuple[str, str]]:
         """The order of the servers in each round: turned around every time, so that a drift meets both."""
@@ -96,7 +124,10 @@ class Row(Protocol):
 
     @property
     def kind(self) -> str:
-        """What its samples are: `load`, `tail`, `stalls`, `memory`, `restart`, `compaction`; see `arithmetic`."""
+        """What its samples are: `load`, `tail`, `stalls`, `memory`, `restart`, `compaction`, `recall`, `recalltail`.
+
+        See `arithmetic`.
+        """
 
     @property
     def ours(self) -> Side:
@@ -104,7 +135,7 @@ class Row(Protocol):
 
     @property
     def redis(self) -> Side:
-        """What Redis is asked."""
+        """What Redis is asked, or whoever stands on the other side."""
 
     @property
     def note(self) -> str:
@@ -115,6 +146,14 @@ class Row(Protocol):
 
     def measure(self, case: Case, bench: Bench) -> Samples:
         """The samples of one point."""
+
+
+@runtime_checkable
+class Begun(Protocol):
+    """A row that needs what takes long to make and can be made beside what other rows of its kind need."""
+
+    def begin(self, bench: Bench) -> None:
+        """Have it made; called for all rows of the kind, before the first of them is measured."""
 
 
 @dataclass(frozen=True)
@@ -247,11 +286,18 @@ def run_rows(
 ) -> list[dict[str, Any]]:
     """Measure every case of these rows, and say so as it goes."""
     results = []
+    begun: set[str] = set()
     for row in rows:
+        if isinstance(row, Begun) and row.kind not in begun:
+            begun.add(row.kind)
+            for other in rows:
+                if isinstance(other, Begun) and other.kind == row.kind:
+                    other.begin(bench)
         for case in row.cases():
             if pipelines and case.pipeline is not None and case.pipeline not in pipelines:
                 continue
             at = f", pipeline {case.pipeline}" if case.pipeline else ""
+            at += f", {case.clients} at a time" if case.clients else ""
             say(f"measuring {row.ours.title} against {row.redis.title}{at}")
             results.append(
                 {
@@ -262,6 +308,7 @@ def run_rows(
                     "note": row.note,
                     "waits_for_disk": isinstance(row, LoadRow) and row.fsync == "always",
                     "pipeline": case.pipeline,
+                    "clients": case.clients,
                     "floor": case.target.floor if case.target else None,
                     "goal": case.target.goal if case.target else None,
                     "samples": row.measure(case, bench),

@@ -20,6 +20,7 @@ KINDS = (
     ("load", "speed: Redis is 1, more is better"),
     ("memory", "memory: Redis is 1, less is better"),
     ("restart", "speed of a restart: Redis is 1, more is better"),
+    ("recall", "searches of vectors: the other is 1, more is better"),
 )
 
 
@@ -58,13 +59,21 @@ def _draw_results(axis: Any, results: list[dict[str, Any]], title: str) -> None:
         for name, style in (("floor", "--"), ("goal", "-")):
             axis.plot([result[name]] * 2, [place - 0.42, place + 0.42], color="black", linestyle=style, linewidth=1.2)
         greatest = max(greatest, ratio.greatest, result["goal"], result["floor"])
-    names = [r["ours"] + (f", P={r['pipeline']}" if r["pipeline"] else "") for r in results]
+    names = list(map(_name, results))
     axis.set_yticks(range(len(results)), names, fontsize=8)
     axis.set_xlim(0, greatest * MARGIN)
     axis.axvline(1, color="grey", linewidth=0.6)
     axis.set_ylim(len(results) - 0.4, -0.6)
     axis.set_title(f"{title} (dashed: floor, solid: goal; thin line: least to greatest round)", fontsize=9, loc="left")
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _name(result: dict[str, Any]) -> str:
+    if result["pipeline"]:
+        return f"{result['ours']}, P={result['pipeline']}"
+    if result.get("clients"):
+        return f"{result['ours']} to {result['redis']}, {result['clients']} at a time"
+    return str(result["ours"])
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from benchmarks.arithmetic import (
 )
 from benchmarks.paced import PACED_ROUNDS_MAX
 from benchmarks.report_durability import compaction_table, compactor_table, restart_table
+from benchmarks.report_recall import recall_table, recall_tail_table
 from benchmarks.tables import REACHED, away, median, milliseconds, outcome, table, title, titles, with_range
 
 
@@ -50,6 +51,10 @@ def markdown(run: dict[str, Any]) -> str:
         parts.append(compaction_table(compactions))
     if compactors:
         parts.append(compactor_table(compactors))
+    for kind, shown in (("recall", recall_table), ("recalltail", recall_tail_table)):
+        recalls = [result for result in run["results"] if result["kind"] == kind]
+        if recalls:
+            parts.append(shown(recalls))
     if run["plausibility"]:
         parts.append(_plausibility_table(run["plausibility"]))
     notes: dict[str, list[str]] = {}
@@ -74,7 +79,7 @@ def _head(run: dict[str, Any]) -> str:
         f"{settings['connections']} connections",
         f"- load average {run['load_average'][0]} before and {run['load_average'][1]} after",
     ]
-    if any(result["kind"] in ("tail", "stalls") for result in run["results"]):
+    if any(result["kind"] in ("tail", "stalls", "recalltail") for result in run["results"]):
         priority = "before every ordinary process" if settings["pacer_first"] else "without any priority"
         lines.append(
             f"- at a fixed rate: at most {PACED_ROUNDS_MAX} rounds of {settings['paced_seconds']:g} s; the pacer ran "

@@ -85,7 +85,7 @@ class Conversation:
     def _lexical(self, found: TextFound, question: bytes, count: int) -> Floats:
         """The scores of all turns by words, those of the best `count` with what phrases add."""
         scores = found.scores_of(np.arange(len(self.texts)))
-        phrases = Phrases(self.index.analyser, question, found.values)
+        phrases = Phrases(self.index.analyser, self.index.analyser.words(question), found.values)
         steps = found.best_with_phrases(count, phrases, self.texts.__getitem__)
         while True:
             try:

@@ -8,9 +8,12 @@ both, joined by `|`.
 from __future__ import annotations
 
 from benchmarks.compaction import CompactionRow, CompactorRow
+from benchmarks.made_up import VectorSet
 from benchmarks.measure import PER_OWNER, Fill, LoadRow, MemoryRow, Row, Side, Target
 from benchmarks.paced import Flood, StallRow, Steps, TailRow
+from benchmarks.recall import LIBRARY, RECALL_RATE, RecallRow, RecallTailRow
 from benchmarks.restart import RestartRow
+from benchmarks.servers import REDIS
 
 PLAIN = Target(0.9, 1.0)
 PIPELINED_WRITE = Target(1.2, 1.6)
@@ -27,6 +30,10 @@ COMPACTION = Target(2.0, 2.0)
 """By how much a compaction may raise the p99 of others."""
 COMPACTOR = Target(1.0, 1.0)
 """Of the memory that the process may have."""
+RECALL_TO_REDIS = Target(2.0, 2.7)
+RECALL_TO_LIBRARY = Target(0.6, 0.8)
+RECALL_TAIL = Target(3.0, 1.5)
+"""By how much stores may raise the p99 of searches."""
 
 KEYS = "key:{any%10000}"
 SESSION = "s:{any%10000}"
@@ -61,6 +68,10 @@ OF_ALL_KINDS_IN_REDIS = (
     Fill(QUARTER, "SET key:{seq} {text}"),
 )
 RESTART_NOTE = f"a quarter each of turns, notes, events and strings, {PER_OWNER} a session or agent"
+SMALL_VECTORS, LARGE_VECTORS = VectorSet(100_000, 384), VectorSet(100_000, 768)
+FACTS_NOTE = f"{RESTART_NOTE}; and for ten of them a fact of 384 numbers, in Redis by VADD as it comes, with its text"
+VECTORS_BEFORE = 16_000
+"""Beyond what is searched without a graph."""
 BIG_COUNT = 50_000
 """Turns of the largest session."""
 
@@ -207,6 +218,22 @@ ROWS: list[Row] = [
         STALL,
         note="decimal text at full speed, 4 connections, 16 in one write of each",
     ),
+    StallRow(
+        "stallgraphs",
+        Side(
+            "SEM.STORE of 384 numbers as FP32",
+            "AMEM.SEM.STORE a f:{any} {text} FP32 {fp32:384}",
+            (
+                Fill(1, "AMEM.SEM.CREATE a 384"),
+                Fill(VECTORS_BEFORE, "AMEM.SEM.STORE a g:{seq} {text} FP32 {fp32:384}"),
+            ),
+        ),
+        Side("VADD of 384 numbers as FP32", "VADD v FP32 {fp32:384} f:{any}"),
+        Flood(4, 16, stores=True),
+        STALL,
+        note=f"at full speed, 4 connections, 16 in one write of each; {VECTORS_BEFORE:,} are there before, so that our "
+        "graphs are made meanwhile",
+    ),
     MemoryRow(
         "memturn",
         Side("a turn", f"AMEM.CONV.APPEND s:{OWNER} user {{text}}"),
@@ -251,6 +278,25 @@ ROWS: list[Row] = [
         preamble=True,
         note=RESTART_NOTE,
     ),
+    RestartRow(
+        "restartfacts",
+        Side("with facts, from its log", "", OF_ALL_KINDS),
+        Side("with facts, from its AOF as written", "", OF_ALL_KINDS_IN_REDIS),
+        RESTART,
+        facts=SMALL_VECTORS,
+        rounds_max=1,
+        note=FACTS_NOTE,
+    ),
+    RestartRow(
+        "restartfactsbase",
+        Side("with facts, compacted before", "", OF_ALL_KINDS),
+        Side("with facts, AOF rewritten as a snapshot", "", OF_ALL_KINDS_IN_REDIS),
+        None,
+        compacted=True,
+        preamble=True,
+        facts=SMALL_VECTORS,
+        note=FACTS_NOTE,
+    ),
     CompactionRow(
         "compactset",
         Side("SET", f"SET key:{{any%{QUARTER}}} {{text}}", (Fill(QUARTER, "SET key:{seq} {text}"),)),
@@ -285,5 +331,15 @@ ROWS: list[Row] = [
         largest="s:00000000",
         target=COMPACTOR,
         note=f"contents of 500 bytes, {BIG_COUNT:,} of them in one session; of Redis, the pages that had to be copied",
+    ),
+    RecallRow("recall384", SMALL_VECTORS, REDIS, RECALL_TO_REDIS),
+    RecallRow("recall768", LARGE_VECTORS, REDIS, RECALL_TO_REDIS),
+    RecallRow("library384", SMALL_VECTORS, LIBRARY, RECALL_TO_LIBRARY),
+    RecallRow("library768", LARGE_VECTORS, LIBRARY, RECALL_TO_LIBRARY),
+    RecallTailRow(
+        "recallstores",
+        SMALL_VECTORS,
+        RECALL_TAIL,
+        note=f"{RECALL_RATE} searches a second, and where facts are stored as many of these",
     ),
 ]

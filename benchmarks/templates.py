@@ -7,6 +7,8 @@ Blanks part arguments and ` ; ` the commands of one operation. In braces:
 
 - `{text}`: `TEXT_BYTES` bytes of words, `{text:2000}` so many; there are `TEXTS` different ones, used in turn;
 - `{vector:1536}`: so many arguments, the numbers of a vector as decimal text; also `TEXTS` different ones;
+- `{fp32:384}`: a vector of so many numbers as little-endian float32, one of `BINARY_VECTORS` in turn, made up and
+  clustered (`made_up`), so that a graph of them is like one of real vectors;
 - `{any}`, `{seq}`: eight digits, of a random number and of the running number of the operation. `{any/D%M}` is that
   number divided by D, modulo M. All `{any}` of one operation are made of the same number, so the two commands above
   meet the same key.
@@ -16,18 +18,23 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+
+from benchmarks.made_up import STORED_LATER, VectorSet
 
 DIGITS = 8
 TEXT_BYTES = 120
 TEXTS = 64
+BINARY_VECTORS = 4096
 NUMBER_BYTES = 9
 """Of a vector's number, such as 0.1234567 and -0.123456."""
 
 _NUMBER = re.compile(r"\{(any|seq)(?:/(\d+))?(?:%(\d+))?\}")
 _TEXT = re.compile(r"\{text(?::(\d+))?\}")
 _VECTOR = re.compile(r"\{vector:(\d+)\}")
+_BINARY = re.compile(r"\{fp32:(\d+)\}")
 _SOURCES = {"any": "r", "seq": "s"}
 _SAMPLE = (
     "the order was sent to a new address last week and customer asks when it will arrive because invoice shows "
@@ -78,22 +85,36 @@ def vectors(dim: int) -> list[list[str]]:
 @cache
 def templates(line: str) -> Templates:
     """The templates of a request line."""
-    text, vector = _TEXT.search(line), _VECTOR.search(line)
+    text, vector, binary = _TEXT.search(line), _VECTOR.search(line), _BINARY.search(line)
     contents = texts(int(text[1] or TEXT_BYTES)) if text else [""] * TEXTS
     numbers = vectors(int(vector[1])) if vector else [[]] * TEXTS
-    variants = list(zip(contents, numbers, strict=True))[: None if text or vector else 1]
+    variants = [(*variant, b"") for variant in zip(contents, numbers, strict=True)]
+    if binary:
+        rows = VectorSet(BINARY_VECTORS, int(binary[1])).others(STORED_LATER, BINARY_VECTORS)
+        variants = [(*variants[place % TEXTS][:2], row.tobytes()) for place, row in enumerate(rows)]
+    elif not (text or vector):
+        variants = variants[:1]
     encoded = [_encode(line, *variant) for variant in variants]
     assert len({len(request) for request, _ in encoded}) == 1
     return Templates(tuple(request for request, _ in encoded), encoded[0][1], line.count(" ; ") + 1)
 
 
-def _encode(line: str, text: str, numbers: list[str]) -> tuple[bytes, tuple[Field, ...]]:
+def as_they_are(requests: Sequence[bytes]) -> Templates:
+    """Templates of whole requests of one length, a command each, with nothing to write over them."""
+    assert len(set(map(len, requests))) == 1
+    return Templates(tuple(requests), (), 1)
+
+
+def _encode(line: str, text: str, numbers: list[str], binary: bytes) -> tuple[bytes, tuple[Field, ...]]:
     request = bytearray()
     fields: list[Field] = []
     for command in line.split(" ; "):
         arguments = _with_numbers(command.split(), numbers)
         request += b"*%d\r\n" % len(arguments)
         for argument in arguments:
+            if _BINARY.fullmatch(argument):
+                request += b"$%d\r\n%b\r\n" % (len(binary), binary)
+                continue
             value = _TEXT.sub(text, _NUMBER.sub("0" * DIGITS, argument)).encode()
             request += b"$%d\r\n" % len(value)
             shift = len(request)

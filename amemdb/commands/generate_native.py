@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amemdb.commands.declare import REGISTRY, Name, Spec
+from amemdb.commands.declare import REGISTRY, Name, Spec, Vector
 from amemdb.limits import NAME_BYTES_MAX
 from amemdb.stores import records
 
@@ -30,7 +30,7 @@ def generate_native() -> str:
     count = len(specs)
     lines = [HEADER, "", "cdef enum:", f"    COMMANDS = {count}", f"    NAME_BYTES_MAX = {NAME_BYTES_MAX}"]
     lines += ["", "COMMAND_NAMES = (", *(f"    {spec.name!r}," for spec in specs), ")"]
-    lines += ["", f"cdef int[{count}] TOKENS = [{', '.join(str(abs(spec.arity)) for spec in specs)}]"]
+    lines += ["", f"cdef int[{count}] TOKENS = [{', '.join(str(_tokens(spec)) for spec in specs)}]"]
     lines += [f"cdef bint[{count}] WRITES = [{', '.join(str(int(spec.access == 'write')) for spec in specs)}]"]
     lines += [f"cdef bint[{count}] READS = [{', '.join(str(int(spec.access == 'read')) for spec in specs)}]"]
     lines += [f"cdef unsigned int[{count}] NAMES = [{', '.join(hex(_names(spec)) for spec in specs)}]"]
@@ -50,6 +50,11 @@ def generate_records() -> str:
 def function_name(spec: Spec) -> str:
     """The native handler's name: that of the reference, which may end with an underscore."""
     return "run_" + spec.handler.__name__.rstrip("_")
+
+
+def _tokens(spec: Spec) -> int:
+    """How many tokens the plain shape has: no option, and of a vector `FP32` and its bytes."""
+    return abs(spec.arity) + sum(isinstance(argument, Vector) for argument in spec.positionals)
 
 
 def _names(spec: Spec) -> int:

@@ -8,10 +8,12 @@ what the words proposed by its vector, so that no candidate lacks either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from amemdb.commands.context import Context, Sliced
 from amemdb.commands.filters import Filter
@@ -25,6 +27,8 @@ from amemdb.stores.feeds import FactFeed
 from amemdb.stores.semantic import Fact, Namespace
 
 WORDS_TOLERANCE = 1e-9
+FACTS_AT_ONCE = 256
+"""Of many, so many are looked at before others are served."""
 LeftOut = list[tuple[Fact, float, bytes]]
 
 
@@ -60,7 +64,7 @@ class WordRecall:
         def then(ctx: Context, found: TextFound) -> Any:
             return Sliced(self._finish(ctx, namespace, feed, found))
 
-        return search_words(feed, self._text, self.k, then, ctx)
+        return search_words(feed, self._text, self.k, then, ctx, self._filter is not None)
 
     def _finish(
         self, ctx: Context, namespace: Namespace, feed: FactFeed, found: TextFound
@@ -71,9 +75,14 @@ class WordRecall:
         if ctx.stores.sem.namespaces.get(self._agent) is not namespace:  # dropped meanwhile, perhaps made anew
             return self.begin(ctx)
         full = found.full
-        scored = [(fact, min(1.0, score / full)) for fact, score in _with_facts(ctx, feed, hits)][: self.k]
-        if len(scored) < min(self.k, len(hits)):  # more have gone meanwhile than there were to spare
+        there = _with_facts(ctx, feed, hits)[: self.k]
+        if len(there) < min(self.k, len(hits)):  # more have gone meanwhile than there were to spare
             return self.begin(ctx)
+        scored: list[tuple[Fact, float]] = []
+        for begin in range(0, len(there), FACTS_AT_ONCE):
+            if begin:
+                yield
+            scored += [(fact, min(1.0, score / full)) for fact, score in there[begin : begin + FACTS_AT_ONCE]]
         told = [(fact, similarity) for fact, similarity in scored if similarity >= self._minimum]
         left_out: LeftOut = []
         if self._explain:
@@ -120,7 +129,7 @@ class Fusion:
         def then(ctx: Context, found: TextFound) -> Any:
             return Sliced(self._finish(ctx, namespace, feed, recalled, found))
 
-        return search_words(feed, self._text, self.pool, then, ctx)
+        return search_words(feed, self._text, self.pool, then, ctx, self._filter is not None)
 
     def _finish(
         self, ctx: Context, namespace: Namespace, feed: FactFeed, recalled: Recalled, found: TextFound
@@ -128,20 +137,48 @@ class Fusion:
         there = yield from facts_by_words(ctx, feed, self._text, recalled, found, self.pool, self._filter)
         if ctx.stores.sem.namespaces.get(self._agent) is not namespace:  # dropped meanwhile: nothing of it is there
             return self._answer(ctx, Recalled())
-        minimum = least_similarity(self._threshold, namespace.metric)
-        near = [about for about in there if about[1] >= minimum]
-        vectors = np.array([similarity for _, similarity, _ in near])
-        lexical = np.array([score for _, _, score in near])
-        joint = fuse.fused(lexical, found.full, vectors)
-        ids = np.array([fact[0] for fact, _, _ in near], np.int64)
-        places = fuse.order(joint, [lexical, vectors], ids, self._k)
-        told = [near[place][:2] for place in places]
-        scores = {int(ids[place]): (float(lexical[place]), float(joint[place])) for place in places}
+        near = there.where(there.similarities >= least_similarity(self._threshold, namespace.metric))
+        joint = fuse.fused(near.scores, found.full, near.similarities)
+        # Where no word tells them apart, equal ones are in the order in which a recall without words has them.
+        newest = near.ids if near.scores.any() else -near.ids
+        places = fuse.order(joint, [near.scores, near.similarities], newest, self._k)
+        told: list[tuple[Fact, float]] = []
+        scores: dict[int, tuple[float, float]] = {}
+        for begin in range(0, len(places), FACTS_AT_ONCE):
+            if begin:
+                yield
+            for place in places[begin : begin + FACTS_AT_ONCE]:
+                fact = near.facts[place]
+                told.append((fact, float(near.similarities[place])))
+                scores[fact[0]] = float(near.scores[place]), float(joint[place])
         left_out = [about for about in recalled.left_out if about[0][0] not in scores]
         if self._explain:
-            left_out += [(fact, similarity, BELOW_THRESHOLD) for fact, similarity, _ in there if similarity < minimum]
+            minimum = least_similarity(self._threshold, namespace.metric)
+            below = there.where(there.similarities < minimum)
+            left_out += zip(below.facts, below.similarities.tolist(), repeat(BELOW_THRESHOLD))
             left_out = sorted(left_out, key=lambda about: (-about[1], about[0][0]))[:EXPLAINED_MAX]
         return self._answer(ctx, Recalled(namespace, told, left_out, recalled.query, scores))
+
+
+class Candidates:
+    """Facts with what ranks them: ids that ascend, similarities to the vector, and scores by words."""
+
+    __slots__ = ("facts", "ids", "scores", "similarities")
+
+    def __init__(
+        self, ids: fuse.Integers, facts: Sequence[Fact | None], similarities: fuse.Floats, scores: fuse.Floats
+    ) -> None:
+        """Without those whose fact is None."""
+        there = np.array([fact is not None for fact in facts], np.bool_)
+        self.facts = [fact for fact in facts if fact is not None]
+        self.ids, self.similarities, self.scores = ids[there], similarities[there], scores[there]
+
+    def where(self, chosen: NDArray[np.bool_]) -> Candidates:
+        """Those of them that are chosen."""
+        if chosen.all():
+            return self
+        facts = [self.facts[place] for place in np.flatnonzero(chosen).tolist()]
+        return Candidates(self.ids[chosen], facts, self.similarities[chosen], self.scores[chosen])
 
 
 def facts_by_words(
@@ -152,8 +189,8 @@ def facts_by_words(
     found: TextFound,
     count: int,
     filter: Filter | None = None,
-) -> Generator[None, None, list[tuple[Fact, float, float]]]:
-    """The facts that were found by vector with the best `count` by words: similarity and score of each, by fact id.
+) -> Generator[None, None, Candidates]:
+    """The facts that were found by vector with the best `count` by words, by fact id.
 
     What is gone or dead by the end is not among them.
     """
@@ -167,14 +204,21 @@ def facts_by_words(
         if fact_id not in near and feed.fact(fact_id, ctx.now_ms) is not None:
             near[fact_id] = similarity_of(namespace, fact_id, query)
             yield
-    ids = sorted(near)
-    scores = found.scores_of(np.array(ids, np.int64)).tolist()
-    there: list[tuple[Fact, float, float]] = []
-    for fact_id, score in zip(ids, scores, strict=True):
-        fact = feed.fact(fact_id, ctx.now_ms)
-        if fact is not None:
-            there.append((fact, near[fact_id], raised.get(fact_id, score)))
-    return there
+    ids = np.sort(np.fromiter(near, np.int64, len(near)))
+    scores = found.scores_of(ids)
+    similarities = np.empty(len(ids))
+    facts: list[Fact | None] = []
+    for begin in range(0, len(ids), FACTS_AT_ONCE):
+        if begin:
+            yield
+        some = ids[begin : begin + FACTS_AT_ONCE].tolist()
+        facts += [feed.fact(fact_id, ctx.now_ms) for fact_id in some]
+        for place, fact_id in enumerate(some, begin):
+            similarities[place] = near[fact_id]
+            scores[place] = raised.get(fact_id, scores[place])
+    if len(ids) > FACTS_AT_ONCE:  # others were served
+        facts = [fact and feed.fact(fact[0], ctx.now_ms) for fact in facts]
+    return Candidates(ids, facts, similarities, scores)
 
 
 def similarity_of(namespace: Namespace, fact_id: int, query: Query) -> float:

@@ -36,15 +36,17 @@ import numpy as np
 
 from amemdb.commands.context import Context, Deferred
 from amemdb.commands.filters import Filter
-from amemdb.commands.vectors import any_vector, components, is_long, read_off_loop, vector_of
+from amemdb.commands.vectors import FLOAT_BYTES, any_vector, components, is_long, read_off_loop, vector_of
 from amemdb.errors import CommandError, printable
-from amemdb.index.exact import SLACK, Hit, Integers
+from amemdb.index.exact import SLACK
+from amemdb.index.few import Hit, Integers
 from amemdb.index.similarity import Query, least_similarity
 from amemdb.limits import EXPLAINED_MAX
 from amemdb.stores.semantic import Fact, Namespace
 
-INLINE_FLOATS_MAX = 500_000
-"""A search that reads more than this (a few hundred microseconds' worth) leaves the event loop."""
+INLINE_FLOATS_MAX = 2_500_000
+"""A search that takes more than reading so many floats, some 300 microseconds, leaves the event loop. To go to a thread
+and come back takes 100, and more while others run; a graph is asked in 100 to 300, thousands of facts in 300."""
 INLINE_FACTS_MAX = 64
 INLINE_META_BYTES_MAX = 16 * 1024
 """So many facts with so much META are judged on the event loop: a tenth of a millisecond, usually."""
@@ -154,6 +156,20 @@ class Recall:
     def namespace(self, ctx: Context) -> Namespace | None:
         """That of the agent as it is now."""
         return ctx.stores.sem.namespaces.get(self._agent)
+
+
+def hits_at_once(namespace: Namespace, k: int, vector: bytes, now_ms: int) -> list[Hit] | None:
+    """The hits of a recall without options, in this moment; None where that is not the whole of it.
+
+    So it is where the search is long, the vector is not one of the namespace's, or what is returned has to be noted.
+    `k` is at least 1, `vector` whole and finite.
+    """
+    if namespace.last_use is not None or len(vector) != FLOAT_BYTES * namespace.dim or not namespace.facts:
+        return None
+    query = Query(namespace.metric, components(vector))
+    if not query.norm:
+        return None
+    return namespace.index.at_once(query, k, now_ms, INLINE_FLOATS_MAX)
 
 
 class _Ranking:

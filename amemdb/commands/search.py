@@ -15,7 +15,7 @@ import numpy as np
 
 from amemdb.commands.context import Context, Sliced
 from amemdb.commands.declare import Bytes, Name, Option, command
-from amemdb.commands.hybrid import facts_by_words
+from amemdb.commands.hybrid import FACTS_AT_ONCE, facts_by_words
 from amemdb.commands.recall import Recall, Recalled, returned
 from amemdb.commands.semantic import AGENT, TOKENS, K
 from amemdb.commands.words import best_texts, search_words
@@ -94,11 +94,17 @@ class _Hunt:
             return Sliced(steps(ctx, found))
 
         def steps(ctx: Context, found: TextFound) -> Generator[None, None, Any]:
-            facts = yield from facts_by_words(ctx, feed, self._text, recalled, found, fuse.pool_size(self._k))
+            near = yield from facts_by_words(ctx, feed, self._text, recalled, found, fuse.pool_size(self._k))
             if ctx.stores.sem.namespaces.get(self._agent) is recalled.namespace:  # not dropped meanwhile
-                self._facts = [(fact, similarity) for fact, similarity, _ in facts]
-                self._items += [(SEMANTIC, fact[1], fact[2], similarity) for fact, similarity, _ in facts]
-                self._shares += [score / (found.full or 1.0) for _, _, score in facts]
+                self._shares = (near.scores / (found.full or 1.0)).tolist()
+                similarities = near.similarities.tolist()
+                for begin in range(0, len(similarities), FACTS_AT_ONCE):
+                    if begin:
+                        yield
+                    end = begin + FACTS_AT_ONCE
+                    some = list(zip(near.facts[begin:end], similarities[begin:end], strict=True))
+                    self._facts += some
+                    self._items += [(SEMANTIC, fact[1], fact[2], similarity) for fact, similarity in some]
             return self._others(ctx)
 
         return search_words(feed, self._text, fuse.pool_size(self._k), then, ctx)

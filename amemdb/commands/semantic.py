@@ -56,6 +56,8 @@ TOKENS = Vector("tokens")
 
 EVICTION_BYTES_MAX = TOUCHES_BYTES_MAX + 4 * NAME_BYTES_MAX + 64
 """What the records take that make room for a fact."""
+FACTS_AT_ONCE = 256
+"""Facts of an answer that are put in words at once; more are in slices."""
 KEYS_AT_ONCE = 512
 """Keys that are looked at at once; more are looked at in slices."""
 
@@ -233,6 +235,7 @@ def sem_store(
     family=FAMILY,
     summary="The k facts most similar to a vector, best first.",
     cost="O(n d) in the facts and the dimension",
+    flags=("native",),
 )
 def sem_recall(
     ctx: Context,
@@ -264,12 +267,26 @@ def sem_recall(
         *(("left_out",) if explain else ()),
     )
 
-    def answer(ctx: Context, found: Recalled) -> Items:
+    def answer(ctx: Context, found: Recalled) -> Any:
         returned(ctx, found)
+        if len(found.facts) > FACTS_AT_ONCE:
+            return Sliced(in_steps(found))
+        return Items(labels, items(found, 0, FACTS_AT_ONCE) + left_out(found))
+
+    def in_steps(found: Recalled) -> Generator[None, None, Items]:
+        told: list[tuple[Any, ...]] = []
+        for begin in range(0, len(found.facts), FACTS_AT_ONCE):
+            told += items(found, begin, begin + FACTS_AT_ONCE)
+            yield
+        return Items(labels, told + left_out(found))
+
+    def items(found: Recalled, begin: int, end: int) -> list[tuple[Any, ...]]:
         if len(labels) == len(FOUND):
-            return Items(labels, [(fact[1], fact[2], similarity) for fact, similarity in found.facts])
-        told = [(fact, similarity, None) for fact, similarity in found.facts]
-        return Items(labels, [item(found, *about) for about in (*told, *found.left_out)])
+            return [(fact[1], fact[2], similarity) for fact, similarity in found.facts[begin:end]]
+        return [item(found, fact, similarity, None) for fact, similarity in found.facts[begin:end]]
+
+    def left_out(found: Recalled) -> list[tuple[Any, ...]]:
+        return [item(found, *about) for about in found.left_out]
 
     def item(found: Recalled, fact: Fact, similarity: float, left_out: bytes | None) -> tuple[Any, ...]:
         scores = found.scores.get(fact[0], (None, None)) if hybrid is not None else ()

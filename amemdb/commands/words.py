@@ -11,7 +11,7 @@ from typing import Any
 
 from amemdb.commands.context import Context, Deferred, Sliced
 from amemdb.errors import CommandError
-from amemdb.index.text.bm25 import READ_AGAIN_MAX, Hit, TextFound, TextSearch
+from amemdb.index.text.bm25 import ALL, READ_AGAIN_MAX, Hit, TextFound, TextSearch
 from amemdb.index.text.phrases import Phrases
 from amemdb.limits import WORDS_BYTES_MAX
 from amemdb.stores.feeds import Feed
@@ -31,17 +31,23 @@ def check_words(text: bytes, argument: str) -> None:
 
 
 def search_words(
-    feed: Feed, text: bytes, count: int, then: Callable[[Context, TextFound], Any], ctx: Context
+    feed: Feed,
+    text: bytes,
+    count: int,
+    then: Callable[[Context, TextFound], Any],
+    ctx: Context,
+    filtered: bool = False,
 ) -> Sliced:
     """Search all that was written to the object of `feed`; `then` answers, or goes on.
 
-    About `count` of the best will be looked at. The object may be gone when `then` is called.
+    About `count` of the best will be looked at, and with `filtered` nobody knows how many. The object may be gone when
+    `then` is called.
     """
 
     def steps() -> Generator[None, None, Any]:
+        weights = yield from feed.index.analyser.asking(text)
         yield from feed.absorbing()
-        weights = feed.index.analyser.query(text)
-        search = TextSearch(feed.index, weights, max(count, READ_AGAIN_MAX))
+        search = TextSearch(feed.index, weights, ALL if filtered else max(count, READ_AGAIN_MAX))
         if search.cost <= INLINE_POSTINGS_MAX:
             return then(ctx, search.work())
         return Deferred(search.work, then)
@@ -60,6 +66,7 @@ def best_texts(
 
     Some may be gone by the end: whoever gets them looks again, and takes the first `count`.
     """
-    phrases = Phrases(feed.index.analyser, text, found.values)
+    words = yield from feed.index.analyser.reading(text)
+    phrases = Phrases(feed.index.analyser, words, found.values)
     hits: list[Hit] = yield from found.best_with_phrases(count + SPARE, phrases, text_of)
     return hits

@@ -22,6 +22,7 @@ cdef class HotPath:
     cdef object _conv
     cdef object _work
     cdef object _epis
+    cdef object _sem
     cdef Session _session
     cdef list _databases
     cdef dict _watched

@@ -39,10 +39,12 @@ policy and the thresholds are read once a turn, and again (`stale`) whenever the
 """
 
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy
+from libc.stdint cimport uint32_t
+from libc.string cimport memchr, memcmp, memcpy, strlen
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem, PyDict_SetItem
+from cpython.mem cimport PyMem_Free
 from cpython.object cimport PyObject
 
 from amemdb.commands._session cimport Session
@@ -55,6 +57,12 @@ from amemdb.stores._memory cimport Ledger, text_bytes
 from amemdb.stores._packing cimport put_bytes, put_head, put_integer, put_nil
 from amemdb.stores._timeline cimport Timeline
 from amemdb.stores._working cimport Notes
+
+from amemdb.commands.recall import hits_at_once
+from amemdb.protocol.reply import decimal_text
+
+cdef extern from "Python.h":
+    char *PyOS_double_to_string(double value, char format_code, int precision, int flags, int *kind) except NULL
 
 ctypedef int (*Handler)(HotPath path, PlainRequests requests, ReplyBuffer out) except -1
 
@@ -89,6 +97,7 @@ cdef class HotPath:
         self._conv = stores.conv
         self._work = stores.work
         self._epis = stores.epis
+        self._sem = stores.sem
         self._databases = stores.keys.databases
         self._watched = stores.keys.watched
         self._ahead_names = [None] * AHEAD_MAX

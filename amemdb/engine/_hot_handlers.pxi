@@ -9,6 +9,8 @@ cdef enum:
     INTEGER_BYTES = 9  # of an integer in a record, at most
     BYTES_HEAD = 5  # of bytes in a record, beside themselves
     TURNS_MAX = 4096
+    FACTS_MAX = 500  # an array of more is sent in slices
+    ITEM_BYTES = 96  # of a fact in an answer, beside its texts, at most
 
 cdef struct Head:
     const char *resp2
@@ -311,3 +313,94 @@ cdef int run_epis_log(HotPath path, PlainRequests requests, ReplyBuffer out) exc
     path.framed(put_nil(at))
     put_ok(out)
     return 1
+
+
+# -- semantic --------------------------------------------------------------------------------------
+
+
+cdef int run_sem_recall(HotPath path, PlainRequests requests, ReplyBuffer out) except -1:
+    cdef Token form = requests.tokens[3], vector = requests.tokens[4]
+    cdef long long count = plain_number(requests.tokens[2])
+    cdef PyObject *found
+    cdef Py_ssize_t before = out.size
+    cdef tuple hit, fact
+    cdef list hits
+    cdef char *at
+    if not 0 < count <= FACTS_MAX or form.size != 4 or not is_fp32(form.data) or not are_finite(vector):
+        return 0
+    found = PyDict_GetItem(path._sem.namespaces, path.name(&requests.tokens[1]))
+    if found == NULL:
+        return 0
+    namespace = <object> found
+    hits = hits_at_once(namespace, count, as_bytes(vector), path.now_ms)
+    if hits is None:
+        return 0
+    by_id = namespace._by_id
+    at = out.room(24)
+    at[0] = b'*'
+    at += 1 + decimal(at + 1, len(hits))
+    at[0] = b'\r'
+    at[1] = b'\n'
+    out.size = at + 2 - out.data
+    for hit in hits:
+        fact = <tuple> by_id[hit[1]]
+        if not put_fact(path, <bytes> fact[1], <bytes> fact[2], <double> hit[0], out) or (
+            out.size - before > ANSWER_BYTES_MAX
+        ):
+            out.size = before
+            return 0
+    return 1
+
+
+cdef int put_fact(HotPath path, bytes key, bytes content, double similarity, ReplyBuffer out) except -1:
+    """Add an item of an answer; 0 if it is long."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(content)
+    if size > VALUE_BYTES_MAX:
+        return 0
+    out.room(size + PyBytes_GET_SIZE(key) + ITEM_BYTES)
+    out.put(b"%3\r\n$3\r\nkey\r\n" if path.resp3 else b"*6\r\n$3\r\nkey\r\n", 13)
+    out.put_bulk(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))
+    out.put(b"$7\r\ncontent\r\n", 13)
+    out.put_bulk(PyBytes_AS_STRING(content), size)
+    out.put(b"$10\r\nsimilarity\r\n", 17)
+    put_double(path, similarity, out)
+    return 1
+
+
+cdef int put_double(HotPath path, double value, ReplyBuffer out) except -1:
+    """Add a number as `decimal_text` writes it."""
+    cdef char *text = PyOS_double_to_string(value, b'r', 0, 0, NULL)
+    cdef Py_ssize_t size = strlen(text)
+    cdef bytes written = None
+    try:
+        if value == 0 or memchr(text, b'e', size) != NULL:
+            written = decimal_text(value)
+        if path.resp3:
+            out.put(b",", 1)
+            if written is None:
+                out.put(text, size)
+            else:
+                out.put(PyBytes_AS_STRING(written), PyBytes_GET_SIZE(written))
+            out.put(b"\r\n", 2)
+        elif written is None:
+            out.put_bulk(text, size)
+        else:
+            out.put_bulk(PyBytes_AS_STRING(written), PyBytes_GET_SIZE(written))
+    finally:
+        PyMem_Free(text)
+    return 0
+
+
+cdef inline bint is_fp32(const char *word) noexcept:
+    return (word[0] | 32) == b'f' and (word[1] | 32) == b'p' and word[2] == b'3' and word[3] == b'2'
+
+
+cdef inline bint are_finite(Token vector) noexcept:
+    """Whether these are float32, at least one, and each is a number."""
+    cdef Py_ssize_t at
+    cdef uint32_t bits
+    cdef bint odd = False
+    for at in range(0, vector.size & ~3, 4):
+        memcpy(&bits, vector.data + at, 4)
+        odd |= (bits & 0x7F800000) == 0x7F800000
+    return vector.size > 0 and vector.size % 4 == 0 and not odd

@@ -82,6 +82,7 @@ class Engine:
         self.log = log
         self.state = state
         self._timer_ns = timer_ns
+        stores.texts.language = state.config.get("text-language").lower().encode("utf-8", "surrogateescape")
         self._packer = msgpack.Packer(autoreset=True)
         self._context = Context(stores, state)
         self._context.run_queued = self._run_queued

@@ -38,7 +38,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from amemdb.index import half
+from amemdb.index import few, half
+from amemdb.index.few import PART_FLOATS, Hit, Integers
 from amemdb.index.similarity import (
     Floats,
     Query,
@@ -52,10 +53,6 @@ from amemdb.index.similarity import (
 )
 from amemdb.limits import INT64_MAX
 
-Integers = NDArray[np.int64]
-Hit = tuple[float, int]
-"""Similarity and fact id."""
-
 BLOCK_FLOATS = 1 << 19
 """2 MB: the first block's last growth copies half of it, about half a millisecond."""
 BLOCK_ROWS_MAX = 4096
@@ -64,9 +61,6 @@ BLOCK_ROWS_MIN = 2
 """What the first block begins with: an agent may have one fact, and its row may be 256 KB."""
 ROW_FLOATS = 32
 """What a row costs in a search beside its own floats, in floats."""
-_PART_FLOATS = 15_000
-"""Rows are widened to float64 in parts of about this size. They stay in the processor's cache, and below the 128 KB
-from which on the C library may ask the system for memory each time, which took four times as long as the sums."""
 AMONG_SHARE = 16
 """Facts that are searched among are ranked one by one if they are at most one in so many, or `AMONG_FEW`."""
 AMONG_FEW = 1024
@@ -389,37 +383,17 @@ class ExactIndex:
         self, fact_ids: Iterable[int], now_ms: int, is_among: Callable[[int], bool] | None, count_max: int
     ) -> list[int]:
         """The first `count_max` of these facts that are in the index, live, and are among those asked for."""
-        row_of, expiries = self._row_of, self._expiries
-        all_live = now_ms < self._expiry_min
-        found: list[int] = []
-        for fact_id in fact_ids:
-            row = row_of.get(fact_id)
-            if row is None or not (all_live or not 0 < expiries[row] <= now_ms):
-                continue
-            if is_among is None or is_among(fact_id):
-                found.append(fact_id)
-                if len(found) == count_max:
-                    break
-        return found
+        return few.living(
+            *(fact_ids, self._row_of, self._blocks, self.block_rows, self._expiries),
+            *(now_ms, count_max, is_among),
+        )
 
     def hits_of(self, fact_ids: Iterable[int], query: Query, minimum: float, now_ms: int) -> list[Hit]:
         """The hits among these facts, all of which are in the index: best first and equal ones by fact id."""
-        rows: Integers = np.array([self._row_of[fact_id] for fact_id in fact_ids], np.int64)
-        keys: Floats = np.empty(len(rows), np.float64)
-        step = max(1, _PART_FLOATS // self.dim)
-        with np.errstate(all="ignore"):
-            for first in range(0, len(rows), step):
-                part = rows[first : first + step]
-                wide = np.empty((len(part), self.dim), np.float64)
-                for place, row in enumerate(part.tolist()):
-                    wide[place] = self._blocks[row // self.block_rows][row % self.block_rows]
-                keys[first : first + step] = exact_keys(wide, self._squares[part], query)
-        scores = similarities(keys, self.metric)
-        keep = (scores >= minimum) & ~dead_mask(self._expiries[rows], now_ms)
-        rows, keys, scores = rows[keep], keys[keep], scores[keep]
-        ids = self._ids[rows]
-        order = np.lexsort((ids, -keys))
-        return list(zip(scores[order].tolist(), ids[order].tolist(), strict=True))
+        return few.hits_of(
+            *(fact_ids, self._row_of, self._blocks, self.block_rows, self._squares, self._expiries),
+            *(query, minimum, now_ms),
+        )
 
     def _similarity(self, key: float) -> float:
         return float(similarities(np.array([key]), self.metric)[0])
@@ -437,7 +411,7 @@ def widened(blocks: Sequence[Vector], block_rows: int, rows: Integers) -> Iterat
     """The vectors of `rows`, which ascend, as float64 in parts; each with its place in `rows`."""
     edges = np.searchsorted(rows, np.arange(len(blocks) + 1) * block_rows).tolist()
     for number, block in enumerate(blocks):
-        step = max(1, _PART_FLOATS // block.shape[1])
+        step = max(1, PART_FLOATS // block.shape[1])
         for start in range(edges[number], edges[number + 1], step):
             place = slice(start, min(start + step, edges[number + 1]))
             yield place, block[rows[place] - number * block_rows].astype(np.float64)

@@ -16,7 +16,8 @@ from functools import partial
 
 import numpy as np
 
-from amemdb.index.exact import ExactIndex, Integers
+from amemdb.index.exact import ExactIndex
+from amemdb.index.few import Integers
 from amemdb.index.graph import Graph, fits
 from amemdb.index.similarity import Floats
 from amemdb.index.widths import Trial

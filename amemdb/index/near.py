@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from amemdb.index.exact import SLACK, ExactIndex, Found, Integers, Search
+from amemdb.index.exact import SLACK, ExactIndex, Found, Search
+from amemdb.index.few import Integers
 from amemdb.index.graph import Graph
 from amemdb.index.similarity import Query
 
-STEPS_PER_WIDTH = 16
-"""How many vectors a graph looks at for each that it is asked for, about."""
+STEPS_PER_WIDTH = 80
+"""What a graph takes for each that it is asked for, in vectors of a matrix that is read from one end to the other. It
+looks at some 16, each of which has to be waited for."""
+
+
+def cost_floats(graphs: int, width: int, dim: int) -> int:
+    """What a search of so many graphs takes, on the scale of `Search`."""
+    return graphs * width * STEPS_PER_WIDTH * dim
 
 
 class Tiers(Protocol):
@@ -77,8 +84,8 @@ class GraphSearch:
     @property
     def cost_floats(self) -> int:
         """What the duration depends on, on the scale of `Search`."""
-        steps = len(self.graphs) * self.width * STEPS_PER_WIDTH
-        return steps * self._dim + sum([search.cost_floats for _, search in self.tails])
+        tails_floats = sum([search.cost_floats for _, search in self.tails])
+        return cost_floats(len(self.graphs), self.width, self._dim) + tails_floats
 
     def work(self) -> Near:
         """Look at graphs and tails. Runs in any thread."""

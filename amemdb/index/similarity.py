@@ -64,7 +64,7 @@ class Query:
 
 def sum_of_squares(vector: Floats) -> float:
     """In the order of summation of `exact_keys`, so that a vector's product with itself is the same number."""
-    return float((vector * vector).sum())
+    return float(np.add.reduce(vector * vector))
 
 
 def exact_keys(rows: Floats, squares: Floats, query: Query) -> Floats:

@@ -28,16 +28,18 @@ somewhere else, and `publish` puts the graph in place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from amemdb.index import graph as graphs
-from amemdb.index.exact import FLOAT32, SLACK, ExactIndex, Found, Hit, Integers, Search
+from amemdb.index.exact import FLOAT32, SLACK, ExactIndex, Found, Search
+from amemdb.index.few import Hit, Integers
 from amemdb.index.graph import Graph, fits
 from amemdb.index.merge import Merge
-from amemdb.index.near import GraphSearch, Near
+from amemdb.index.near import GraphSearch, Near, cost_floats
 from amemdb.index.similarity import COSINE, Query, Vector
 
 CROSSOVER_FLOATS = 3_000_000
@@ -443,12 +445,44 @@ class TieredIndex:
             return 0
         if wide > len(self):
             return 0
-        if any(len(graph) < LIVING_SHARE * graph.count for graph in self.graphs):
-            return 0
-        length = np.array([query.norm])
-        if not query.norm or (self.metric != COSINE and not fits(length, self.metric)[0]):
+        for graph in self.graphs:
+            if graph.gone and len(graph) < LIVING_SHARE * graph.count:
+                return 0
+        if not query.norm or (self.metric != COSINE and not fits(np.array([query.norm]), self.metric)[0]):
             return 0
         return wide
+
+    def at_once(self, query: Query, k: int, now_ms: int, floats_max: int) -> list[Hit] | None:
+        """The `k` facts most similar to `query` in this moment; None if that has to be a search like any other.
+
+        That is when it may take more than `floats_max` on the scale of `cost_floats`, or once is not enough. It is what
+        `search`, `work` and `settle` give, without what they have to remember, which takes as long as a dozen rows.
+        """
+        wide = self._width(query, k, SLACK, None, 0) if self._is_tiered else 0
+        tails = self.tails
+        if not wide or (tails and max(map(len, tails)) > FEW):
+            search = self.search(query, k, -math.inf, now_ms)
+            return self.settle(search, search.work(), now_ms) if search.cost_floats <= floats_max else None
+        if cost_floats(len(self.graphs), wide, self.dim) > floats_max:
+            return None
+        ids: set[int] = set()
+        for graph in self.graphs:
+            good = self._good(graph, graph.nearest(query, wide), k, now_ms, None)
+            if good is None:
+                return None
+            ids.update(good)
+        for tail in tails:
+            ids.update(tail.ids().tolist())
+        return self.exact.hits_of(ids, query, -math.inf, now_ms)[:k]
+
+    def _good(
+        self, graph: Graph, nearest: Integers | None, k: int, now_ms: int, is_among: Callable[[int], bool] | None
+    ) -> list[int] | None:
+        """Those of the nearest of a graph that count; None if they are fewer than it can give."""
+        if nearest is None:
+            return None
+        good = self.exact.living(nearest.tolist(), now_ms, is_among, k + SPARE)
+        return None if len(good) < k and len(nearest) < len(graph) else good
 
     def settle(
         self,
@@ -471,10 +505,8 @@ class TieredIndex:
             is_among = None
         ids: set[int] = set()
         for graph, nearest in zip(search.graphs, found.ids, strict=True):
-            if nearest is None:
-                return None
-            good = self.exact.living(nearest.tolist(), now_ms, is_among, search.k + SPARE)
-            if len(good) < search.k and len(nearest) < len(graph):
+            good = self._good(graph, nearest, search.k, now_ms, is_among)
+            if good is None:
                 return None
             ids.update(good)
         for (tail, part), best in zip(search.tails, found.found, strict=True):

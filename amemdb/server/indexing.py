@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from amemdb.index import graph
 from amemdb.index.merge import Merge
+from amemdb.server import huge_pages
 from amemdb.stores.semantic import Namespace, SemanticStore
 
 TICK_S = 0.1
@@ -102,7 +103,8 @@ class Indexing:
         return now_s - since_s >= QUIET_S
 
     def _begin(self, namespace: Namespace, now_s: float, quiet: bool) -> None:
-        merge = self._store.tend(namespace, lambda index: index.begin(quiet))
+        with huge_pages.for_what_comes(namespace.graph_bytes_max()):
+            merge = self._store.tend(namespace, lambda index: index.begin(quiet))
         self._merging[merge] = namespace, now_s
         if merge.total >= TOLD_ROWS_MIN:
             _log.info("making a graph of %d vectors, searches are exact or use those there are", merge.total)

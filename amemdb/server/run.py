@@ -34,7 +34,7 @@ from amemdb.engine.memory import Memory
 from amemdb.errors import StorageError
 from amemdb.persistence import graph_files
 from amemdb.persistence.recovery import Progress, RecoveryReport
-from amemdb.server import collector
+from amemdb.server import collector, huge_pages
 from amemdb.server.compaction import Compaction, Settings
 from amemdb.server.crash import Crash, command_name
 from amemdb.server.embedding import service_of
@@ -125,7 +125,8 @@ class Process:
         self._clock.raise_to(report.last_time_ms)
         _tell_loaded(report, self._stores, self._config.get("dir"), time.monotonic() - started_s)
         started_s = time.monotonic()
-        done = graph_files.load(self._config.get("dir"), self._stores.sem, _tell_log)
+        with huge_pages.for_what_comes(self._stores.sem.graph_bytes_max(), there=True):
+            done = graph_files.load(self._config.get("dir"), self._stores.sem, _tell_log)
         if done.graphs:
             seconds = time.monotonic() - started_s
             _log.info("loaded %d graphs of %s vectors in %.2f s", done.graphs, f"{done.vectors:,}", seconds)

@@ -36,7 +36,7 @@ from amemdb.stores.timeline import Event
 from amemdb.stores.working import WorkingStore
 
 FEW = 1000
-"""So many facts are picked one by one."""
+"""So many facts are picked one by one, and so many notes compared at once."""
 EVENTS_AT_ONCE = 128
 TURNS_AT_ONCE = 64
 
@@ -260,7 +260,9 @@ class NoteFeed(Feed):
         there = dict(items)
         for key in [key for key in self._known if key not in there]:
             self._forget(key)
-        for key, (value, _) in items:
+        for at, (key, (value, _)) in enumerate(items):
+            if at % FEW == FEW - 1:
+                yield None
             known = self._known.get(key)
             if known is not None and known[1] == value:
                 continue

@@ -65,9 +65,11 @@ class LastUse:
                 order.move_to_end(fact_id)
 
     def touch(self, fact_ids: Iterable[int]) -> None:
-        """Facts were returned by a read."""
+        """Facts were returned by a read. One that has gone since it was found is not here any more."""
         order, touched = self._order, self._touched
         for fact_id in fact_ids:
+            if fact_id not in order:
+                continue
             order.move_to_end(fact_id)
             touched[fact_id] = None
             touched.move_to_end(fact_id)

@@ -163,6 +163,10 @@ class Namespace:
             _OBJECTS_BYTES + memory.text(len(self.agent)) + tables_bytes + self._fact_bytes + self.index.memory_bytes()
         )
 
+    def graph_bytes_max(self) -> int:
+        """What the vectors take in a graph of all facts, about."""
+        return 4 * self.dim * len(self.facts)
+
     def walked_bytes(self) -> int:
         """The same, counted anew."""
         return self.memory_bytes() - self._fact_bytes + sum(map(_bytes_of, self.facts.values()))
@@ -216,6 +220,10 @@ class SemanticStore:
         self._graveyard = graveyard
         self._ledger = graveyard.ledger
 
+    def graph_bytes_max(self) -> int:
+        """The same of all namespaces together."""
+        return sum([namespace.graph_bytes_max() for namespace in self.namespaces.values()])
+
     def is_dead(self, agent: bytes, key: bytes, now_ms: int) -> bool:
         """Whether that fact is here and its time has passed."""
         namespace = self.namespaces.get(agent)
@@ -225,7 +233,7 @@ class SemanticStore:
     def touch(self, namespace: Namespace, facts: Iterable[Fact], now_ms: int) -> None:
         """Facts were returned by a read: they are the last used, and a record will say so in a while."""
         last_use = namespace.last_use
-        if last_use is None:
+        if last_use is None or self.namespaces.get(namespace.agent) is not namespace:
             return
         before_bytes = last_use.memory_bytes()
         last_use.touch([fact[0] for fact in facts])

@@ -19,7 +19,7 @@ from amemdb.stores.working import WorkingStore
 class Texts:
     """Feeds by agent or session. Empty, and of no cost, until somebody searches by words."""
 
-    __slots__ = ("_analysers", "_graveyard", "events", "facts", "held_bytes", "notes", "turns")
+    __slots__ = ("_analysers", "_graveyard", "events", "facts", "held_bytes", "language", "notes", "turns")
 
     def __init__(self, graveyard: Graveyard) -> None:
         self.facts: dict[bytes, FactFeed] = {}
@@ -27,6 +27,8 @@ class Texts:
         self.turns: dict[bytes, TurnFeed] = {}
         self.notes: dict[bytes, NoteFeed] = {}
         self.held_bytes = 0
+        self.language = DEFAULT
+        """Of texts that do not say theirs. To be set before the first search."""
         self._graveyard = graveyard
         self._analysers: dict[bytes, Analyser] = {}
 
@@ -52,7 +54,7 @@ class Texts:
         """The texts of an agent's facts."""
         feed = self.facts.get(namespace.agent)
         if feed is None:
-            analyser = self._analyser(namespace.settings.lang or DEFAULT)
+            analyser = self._analyser(namespace.settings.lang or self.language)
             feed = self.facts[namespace.agent] = FactFeed(namespace, analyser, self._changed)
             self.held_bytes += feed.counted_bytes
             namespace.text = feed.index
@@ -62,7 +64,7 @@ class Texts:
         """The texts of an agent's events."""
         feed = self.events.get(agent)
         if feed is None:
-            feed = self.events[agent] = EventFeed(log, self._analyser(DEFAULT), self._changed)
+            feed = self.events[agent] = EventFeed(log, self._analyser(self.language), self._changed)
             self.held_bytes += feed.counted_bytes
         return feed
 
@@ -70,7 +72,7 @@ class Texts:
         """The texts of a session's turns."""
         feed = self.turns.get(conversation.name)
         if feed is None:
-            feed = TurnFeed(conversation, self._analyser(DEFAULT), self._changed)
+            feed = TurnFeed(conversation, self._analyser(self.language), self._changed)
             self.turns[conversation.name] = feed
             self.held_bytes += feed.counted_bytes
         return feed
@@ -79,7 +81,7 @@ class Texts:
         """The texts of a session's notes."""
         feed = self.notes.get(session)
         if feed is None:
-            feed = self.notes[session] = NoteFeed(session, store, self._analyser(DEFAULT), self._changed)
+            feed = self.notes[session] = NoteFeed(session, store, self._analyser(self.language), self._changed)
             self.held_bytes += feed.counted_bytes
         return feed
 

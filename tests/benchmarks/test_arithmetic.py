@@ -172,3 +172,39 @@ def test_the_process_that_compacts_may_have_its_bound(peak, want):
     samples = {"amemdb": [{"peak_mib": peak, "bound_mib": 100}], "redis": [{"peak_mib": 1}]}
     verdict = judge({"kind": "compaction", "floor": 1.0, "goal": 1.0, "samples": samples})
     assert (verdict.decided_by, verdict.reached, verdict.ratio.median) == ("memory", want, peak / 100)
+
+
+def searched(ours: float, other: float, recall: float = 0.99, others: float = 0.0) -> dict[str, object]:
+    result = load([{**sample(ours, 100 / ours, 0.1, others), "recall": recall}], [sample(other, 100 / other, 0.1)])
+    return {**result, "kind": "recall", "floor": 0.6, "goal": 0.8}
+
+
+@pytest.mark.parametrize(("ours", "want"), [(80, "goal"), (79, "floor"), (60, "floor"), (59, "below")])
+def test_searches_are_judged_as_loads_are(ours, want):
+    verdict = judge(searched(ours, 100))
+    assert (verdict.decided_by, verdict.reached, verdict.ratio.median) == ("throughput", want, ours / 100)
+    assert judge(searched(ours, 100, others=0.11)).decided_by == "CPU (machine busy)"
+
+
+@pytest.mark.parametrize(("recall", "want"), [(0.98, "goal"), (0.9799, "below")])
+def test_searches_that_find_too_little_reach_nothing(recall, want):
+    assert judge(searched(300, 100, recall)).reached == want
+
+
+def beside_stores(with_ms: float, without_ms: float, late_us: float = 10, others: float = 0.0) -> dict[str, object]:
+    samples = [
+        {"p99_us": with_ms * 1e3, "alone_p99_us": without_ms * 1e3, "late_p99_us": late_us, "others": others},
+    ]
+    return {"kind": "recalltail", "floor": 3.0, "goal": 1.5, "samples": {"amemdb": samples, "redis": samples}}
+
+
+@pytest.mark.parametrize(("with_ms", "want"), [(1.5, "goal"), (1.6, "floor"), (3.0, "floor"), (3.1, "below")])
+def test_stores_may_make_searches_slower_by_a_factor(with_ms, want):
+    verdict = judge(beside_stores(with_ms, 1.0))
+    assert (verdict.reached, verdict.ratio.median) == (want, with_ms)
+
+
+@pytest.mark.parametrize("disturbed", [{"late_us": 201}, {"others": 0.11}])
+def test_a_busy_machine_is_not_taken_for_what_stores_do(disturbed):
+    assert judge(beside_stores(4.0, 1.0, **disturbed)).reached == "undecided"
+    assert judge(beside_stores(2.0, 1.0, **disturbed)).reached == "floor"

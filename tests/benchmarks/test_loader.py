@@ -116,6 +116,13 @@ def test_a_timed_load_of_nested_replies_counts_what_the_server_counts(program, s
     assert 0 < load.p50_us <= load.p99_us <= load.p999_us
 
 
+def test_as_many_connections_are_used_as_asked_for(program, server):
+    with redis.Redis(port=server.port) as client:
+        before = client.info("stats")["total_connections_received"]
+        Loader(program, None).run_seconds(server.port, server.pid, templates("PING"), 1, 0.05, 1, 3)
+        assert client.info("stats")["total_connections_received"] == before + 3
+
+
 def test_a_refused_operation_ends_the_run_with_its_reason(program, server):
     with pytest.raises(BenchmarkError, match=r"50 of 50 operations were refused: ERR session not found"):
         Loader(program, None).run_operations(

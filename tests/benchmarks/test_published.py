@@ -65,6 +65,7 @@ def test_rows_can_be_chosen_by_key_and_by_kind():
         "stallreply",
         "stalldrop",
         "stallvectors",
+        "stallgraphs",
     ]
     assert _chosen([]) == ROWS
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 
 from benchmarks.rows import ROWS
-from benchmarks.templates import TEXT_BYTES, TEXTS, Field, templates
+from benchmarks.templates import BINARY_VECTORS, TEXT_BYTES, TEXTS, Field, as_they_are, templates
 
 
 def test_a_plain_command_is_one_request_without_fields():
@@ -56,6 +59,28 @@ def test_a_vector_is_as_many_arguments_of_one_length():
         assert request[made.fields[0].offset :].startswith(b"00000000\r\n")
 
 
+def test_a_binary_vector_is_one_argument_of_four_bytes_a_number():
+    made = templates("SET f:{any} {text} FP32 {fp32:20}")
+    assert len(set(made.requests)) == len(made.requests) == BINARY_VECTORS
+    seen = set()
+    for request in made.requests:
+        place = request.index(b"$80\r\n") + 5
+        vector = np.frombuffer(request[place : place + 80], "<f4")
+        assert request[place + 80 :] == b"\r\n"
+        assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
+        seen.add(vector.tobytes())
+        assert request[made.fields[0].offset :].startswith(b"00000000\r\n")
+    assert len(seen) == BINARY_VECTORS
+    assert len(made.fields) == 1
+
+
+def test_whole_requests_are_sent_as_they_are():
+    made = as_they_are([b"PING\r\n", b"ECHO\r\n"])
+    assert (made.requests, made.fields, made.commands, made.length) == ((b"PING\r\n", b"ECHO\r\n"), (), 1, 6)
+    with pytest.raises(AssertionError):
+        as_they_are([b"PING\r\n", b"TIME a\r\n"])
+
+
 def test_a_number_behind_a_text_is_refused_since_it_has_no_place():
     with pytest.raises(AssertionError, match="fixed place"):
         templates("SET k {text}{seq}")
@@ -70,7 +95,7 @@ def test_the_lines_of_every_row_can_be_made(row):
     for side in (row.ours, row.redis):
         for line in (side.request, *(part.line for part in side.fill)):
             made = templates(line)
-            assert not any(b"{" in request for request in made.requests)
+            assert not any(re.search(rb"\{(any|seq|text|vector|fp32)", request) for request in made.requests)
 
 
 def test_rows_have_keys_of_their_own():

@@ -137,3 +137,21 @@ def test_a_search_with_words_emits_nothing_and_answers_alike_after_a_restart(ful
     assert len(full.log.frames) == frames
     full.restart()
     assert full("AMEM.SEARCH", "a", 9, 0, 1, 0, "TEXT", "INV-2024-0017 weather") == before
+
+
+def test_the_setting_says_what_language_texts_are_in() -> None:
+    for language, word in (("de", "laufe"), ("none", "laufe"), ("DE-at", "Läufe")):
+        node = Node(settings={"text-language": language})
+        node("AMEM.EPIS.LOG", "a", "note", "wir laufen")
+        node("AMEM.CONV.CREATE", "a")
+        node("AMEM.CONV.APPEND", "a", "user", "wir laufen")
+        node("AMEM.WORK.SET", "a", "k", "wir laufen")
+        node("AMEM.SEM.CREATE", "a", 1)
+        node("AMEM.SEM.STORE", "a", "f", "wir laufen", 1)
+        found = {item[1] for item in node("AMEM.SEARCH", "a", 9, 1, "TEXT", word)}
+        expected = {b"semantic"} if language == "none" else {b"semantic", b"episodic", b"working", b"conversation"}
+        assert found == expected
+        assert len(node("AMEM.SEM.RECALL", "a", 9, "TEXT", word)) == (language != "none")
+        node("AMEM.SEM.CREATE", "own", 1, "LANG", "en")
+        node("AMEM.SEM.STORE", "own", "f", "they were running", 1)
+        assert len(node("AMEM.SEM.RECALL", "own", 9, "TEXT", "runs")) == 1

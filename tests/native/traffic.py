@@ -7,6 +7,7 @@ here depends on what is answered, so that a seed is the same sequence whoever pl
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
@@ -87,6 +88,7 @@ class Traffic:
             self._note,
             self._note_of,
             self._event,
+            self._recall,
         ]
         self._cold = [
             *[self._key, self._key, self._string, self._string, self._conversation, self._conversation],
@@ -109,6 +111,8 @@ class Traffic:
             requests += [
                 [b"AMEM.CONV.CREATE", name, b"WINDOW", b"%d" % self._window],
                 [b"AMEM.EPIS.LOG", name, b"t", b"c"],
+                [b"AMEM.SEM.CREATE", name, b"3", b"METRIC", self._pick([b"cosine", b"ip", b"l2"])],
+                *([b"AMEM.SEM.STORE", name, key, b"text", b"1", b"2", key[1:] or b"3"] for key in (b"k", b"k1", b"k2")),
             ]
         return b"".join(map(encoded, requests))
 
@@ -238,6 +242,18 @@ class Traffic:
     def _event(self) -> list[bytes]:
         return [b"AMEM.EPIS.LOG", self._pick(NAMES), self._pick(KINDS), self._text()]
 
+    def _recall(self) -> list[bytes]:
+        form = self._pick([*[b"FP32"] * 6, b"fp32", b"Fp32", b"FP16", b"3"])
+        return [b"AMEM.SEM.RECALL", self._pick(NAMES), self._pick(NUMBERS), form, self._floats()]
+
+    def _floats(self) -> bytes:
+        """A vector of 3, mostly, each component a number, mostly."""
+        choice = self._random.choice
+        count = choice([*[3] * 20, 2, 4, 0])
+        odd = [0.0, -0.0, 1e-30, 1e30, float("inf"), float("nan")]
+        found = [choice([*range(-3, 4)] * 9 + odd) / choice([1, 3]) for _ in range(count)]
+        return struct.pack(f"<{count}f", *found) + choice([b""] * 20 + [b"\x00"])
+
     # -- what touches the same objects -------------------------------------------------------------
 
     def _key(self) -> list[bytes]:
@@ -323,6 +339,10 @@ class Traffic:
         return self._random.choice([
             *([b"AMEM.SEM.CREATE", name, b"3"], [b"AMEM.SEM.STORE", name, self._pick(KEYS), self._text(), *vector]),
             *([b"AMEM.SEM.RECALL", name, b"2", *vector], [b"AMEM.SEM.LIST", name]),
+            [b"AMEM.SEM.STORE", name, self._pick(KEYS), self._text(), b"FP32", self._floats()],
+            [b"AMEM.SEM.STORE", name, self._pick(KEYS), self._text(), *vector, b"TTL", self._pick(TTLS)],
+            *([b"AMEM.SEM.FORGET", name, self._pick(KEYS)], [*self._recall(), b"THRESHOLD", b"0.5"]),
+            [b"AMEM.SEM.CREATE", name, b"3", b"MAXFACTS", b"2"],
         ])  # fmt: skip
 
     def _rest(self) -> list[bytes]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import hiredis
@@ -71,6 +72,25 @@ class Turns:
 
     def kind(self, agent: bytes) -> bytes:
         return self.store.namespaces[agent].index.kind
+
+
+async def test_large_pages_are_asked_for_while_a_graph_gets_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns()
+    turns.create(b"a")
+    turns.put(b"a", 300)
+    index, asked = turns.store.namespaces[b"a"].index, []
+
+    @contextmanager
+    def for_what_comes(count_bytes: int) -> Iterator[None]:
+        before = len(index.merges)
+        yield
+        asked.append((count_bytes, len(index.merges) - before))
+
+    monkeypatch.setattr(indexing.huge_pages, "for_what_comes", for_what_comes)
+    turns.indexing.start()
+    await turns.until(lambda: turns.kind(b"a") == b"hnsw")
+    turns.indexing.stop()
+    assert asked[0] == (300 * DIM * 4, 1)
 
 
 async def test_graphs_come_by_themselves_and_settle() -> None:

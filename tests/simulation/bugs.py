@@ -8,6 +8,7 @@ from typing import Any
 import msgpack
 import pytest
 
+from amemdb.commands import recall
 from amemdb.persistence import compaction, recovery
 from amemdb.persistence import log as logs
 from amemdb.persistence import manifest as manifests
@@ -19,6 +20,7 @@ from amemdb.persistence.writer import LogWriter
 from amemdb.server import log_service
 from amemdb.stores import records
 from amemdb.stores.records import Record
+from amemdb.stores.semantic import SemanticStore
 from tests.simulation.schedule import MS
 from tests.simulation.world import WALL_START_MS
 
@@ -201,6 +203,22 @@ def compaction_forgets_a_part(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(compaction._Compaction, "_replay", replay)
 
 
+def recalls_are_no_use(patch: pytest.MonkeyPatch) -> None:
+    """A full memory lets go of what was written longest ago, be it recalled all the time."""
+    patch.setattr(SemanticStore, "touch", lambda self, namespace, facts, now_ms: None)
+
+
+def filtered_after_the_search(patch: pytest.MonkeyPatch) -> None:
+    """Of the k nearest those are left out that do not pass, and nothing takes their place."""
+    real = recall._Hunt._sorted_out
+
+    def sorted_out(self: Any, hits: list[Any]) -> Any:
+        _, unknown = real(self, hits)
+        return [hit for hit in hits[: self._k] if hit[1] in self._passed], unknown
+
+    patch.setattr(recall._Hunt, "_sorted_out", sorted_out)
+
+
 BUGS: dict[str, Plant] = {
     plant.__name__: plant
     for plant in (
@@ -216,5 +234,7 @@ BUGS: dict[str, Plant] = {
         removed_before_the_commit,
         compaction_expires,
         compaction_forgets_a_part,
+        recalls_are_no_use,
+        filtered_after_the_search,
     )
 }

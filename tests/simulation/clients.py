@@ -111,6 +111,20 @@ class Mayflies(Client):
         return Request(argv, check, writes=find(argv).write)
 
 
+class Remembering(Client):
+    """Stores and recalls facts, in few memories, which are soon full."""
+
+    def requests(self) -> list[Request]:
+        return [self._one() for _ in range(self.random.randint(1, 5))]
+
+    def _one(self) -> Request:
+        steps, random = self._steps, self.random
+        makers = (steps.sem_store, steps.sem_store, steps.sem_recall, steps.sem_recall, steps.sem_create)
+        rare = (steps.sem_forget, steps.sem_list, steps.sem_drop)
+        argv, check = (random.choice(makers) if random.random() < 0.95 else random.choice(rare))()
+        return Request(argv, check, writes=find(argv).write)
+
+
 class Secrets(Client):
     """Writes what nobody else does, and deletes it, has it expire or writes over it."""
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from model import Model
 from steps import AGENTS, SESSIONS, Step, Steps
 
+from tests.simulation.facts import FactsModel, FactSteps
 from tests.simulation.journal import Request
 
 
@@ -21,7 +22,7 @@ class Lapse(NamedTuple):
     ms: int
 
 
-class QuickModel(Model):
+class QuickModel(FactsModel):
     """The model, which looks for what has ended without making everything anew."""
 
     def purge(self) -> None:
@@ -72,7 +73,7 @@ class PunctualModel:
         return call
 
 
-class WorldSteps(Steps):
+class WorldSteps(FactSteps):
     """Draws the steps of one connection."""
 
     def __init__(self, model: Model, random: Random, now_ms: Callable[[], int]) -> None:

@@ -18,9 +18,9 @@ from typing import Any
 
 import hiredis
 import msgpack
-from model import Model
 
 from amemdb.stores.stores import Stores
+from tests.simulation.facts import FactsModel, Orders, orders_of
 
 MISSING = object()
 """No reply is known."""
@@ -100,13 +100,13 @@ class Delivery:
 class Journal:
     """Everything since a world began, or since the last restart what belongs to its present life."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: FactsModel) -> None:
         self.model = model
         self.frames: list[bytes] = []
         self.ends: list[int] = []
         """The offset behind each frame."""
-        self._digests: dict[int, str] = {}
-        """The last one, by how many frames there were."""
+        self._replays: dict[int, tuple[str, Orders]] = {}
+        """What the last one gave, by how many frames there were."""
         self._deliveries: list[Delivery] = []
         self._next = 0
         """The first whose requests the model has not all taken."""
@@ -125,7 +125,7 @@ class Journal:
 
     def appended(self, unit: bytes, count: int) -> None:
         """The log took `count` frames, one behind the other."""
-        self._digests.clear()
+        self._replays.clear()
         base = self.offset
         if count == 1:
             self.frames.append(unit)
@@ -250,17 +250,26 @@ class Journal:
         self._next = self._next_request = 0
         self.starts = states
 
-    def begin(self, state: bytes) -> None:
-        """It was this one."""
+    def begin(self, state: bytes, orders: Orders) -> None:
+        """It was this one, and facts were used in this order."""
         self.adopt(state)
-        self.starts = [state]
+        self.model.adopt_orders(orders)
+        self.starts = [pickle.dumps(self.model)]
 
     def digest(self, count: int | None = None) -> str:
         """That of stores in which so many frames were applied, without a file in between."""
+        return self._told(count)[0]
+
+    def orders(self, count: int | None = None) -> Orders:
+        """The facts that these stores have, those that have ended included, by their last use."""
+        return self._told(count)[1]
+
+    def _told(self, count: int | None) -> tuple[str, Orders]:
         count = len(self.frames) if count is None else count
-        if count not in self._digests:
-            self._digests = {count: _replayed(self.frames[:count]).digest(0)}
-        return self._digests[count]
+        if count not in self._replays:
+            stores = _replayed(self.frames[:count])
+            self._replays = {count: (stores.digest(0), orders_of(stores, 0))}
+        return self._replays[count]
 
 
 def _replayed(frames: list[bytes]) -> Stores:

@@ -26,9 +26,10 @@ from amemdb.errors import CorruptLogError, StorageError
 from tests.persistence.simulated import Stopped
 from tests.server.fakes import BugShown
 from tests.simulation.chronicle import Chronicle
-from tests.simulation.clients import Client, Mayflies, Secrets, Transfers
+from tests.simulation.clients import Client, Mayflies, Remembering, Secrets, Transfers
 from tests.simulation.disk import WorldDisk
 from tests.simulation.drawing import QuickModel, accept, everything
+from tests.simulation.facts import orders_of
 from tests.simulation.journal import MISSING, Journal, Request, Violation, is_refusal
 from tests.simulation.life import Life, outside
 from tests.simulation.network import Link
@@ -82,7 +83,7 @@ class World:
         self.workloads = self._workloads()
 
     def _workloads(self) -> list[Workload]:
-        kinds: tuple[type[Client], ...] = (Client, Client, Transfers, Mayflies, Secrets)
+        kinds: tuple[type[Client], ...] = (Client, Client, Transfers, Mayflies, Secrets, Remembering, Remembering)
         clients = [self.random.choice(kinds)(self, f"c{number}") for number in range(self.profile.clients)]
         return [*clients, Faults(self), Cuts(self), Jumps(self), Changes(self), Compactions(self)]
 
@@ -333,6 +334,8 @@ class World:
             journal = self.journal
             if self.life.stores.digest(0) != journal.digest(journal.boundary(offset)):
                 raise Violation(f"{offset} bytes of frames came back, and not as they were")
+            if orders_of(self.life.stores, 0) != journal.orders(journal.boundary(offset)):
+                raise Violation("facts were used in another order than the log tells")
             self.promises.require_kept(offset, power=self._power)
             journal.cut(offset, journal.states(offset))
         self.promises.begin(offset)
@@ -352,7 +355,7 @@ class World:
         self._pass(S, lambda: requests[-1].reply is not MISSING)
         link.cut()
         if self.checks:
-            self.journal.begin(self._state_read(requests, now_ms))
+            self.journal.begin(self._state_read(requests, now_ms), orders_of(self.life.stores, 0))
             self.model.now = now_ms
 
     def _state_read(self, requests: list[Request], now_ms: int) -> bytes:

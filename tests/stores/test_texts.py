@@ -196,6 +196,16 @@ def test_notes_written_while_others_are_taken_in(rig):
     run(first)
 
 
+def test_very_many_notes_are_compared_in_steps(rig):
+    for number in range(3 * feeds_module.FEW):
+        rig("AMEM.WORK.SET", "s", f"k{number}", "apple")
+    feed = notes_of(rig)
+    assert len(holding(feed, "apple")) == 3 * feeds_module.FEW
+    assert run(feed.absorbing()) >= 3, "nothing has changed, and yet all are looked at"
+    rig("AMEM.WORK.SET", "s", "k2500", "pear")
+    assert len(holding(feed, "pear")) == 1
+
+
 def test_indexes_go_with_their_objects(rig):
     store(rig, "k", "apple")
     rig("AMEM.EPIS.LOG", "a", "type", "apple")

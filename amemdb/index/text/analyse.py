@@ -31,7 +31,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Generator, Iterator
+from typing import TypeAlias
 
 from amemdb.index.text import segment
 from amemdb.index.text.folding import fold, wide_as_plain
@@ -53,6 +54,11 @@ _REMEMBERED_MAX = 8_000
 _REMEMBERED_CHARACTERS_MAX = 32
 _REMEMBERED_BYTES = 450
 """What one takes in memory, about."""
+_COST_MAX = 500
+_TOKEN_COST = 8
+"""A step takes so many characters apart, or fewer where they are many tokens, as each takes as long as so many."""
+_RUN_AT_ONCE = 256
+"""Characters of a run that become one entry."""
 _AROUND = '.,;:!?()[]{}<>"'
 """Punctuation around a word that is never a part of it."""
 _INNER = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -66,12 +72,14 @@ _APOSTROPHE = re.compile(r"['’]+")
 _CONTRACTED = frozenset({"t", "d", "m", "re", "ve", "ll"})
 
 
-class Entry(NamedTuple):
-    """What a token, or a chunk of some, becomes: `terms` are `words` words, then extras; `weights` are of a query."""
+Entry: TypeAlias = "tuple[tuple[bytes, ...], int, tuple[float, ...]]"
+"""What a token, or a chunk of some, becomes: terms, how many of them are words (then come extras), weights of a query.
 
-    terms: tuple[bytes, ...]
-    words: int
-    weights: tuple[float, ...]
+Of thousands of them the garbage collector looks at each no more than once, as they are nothing but plain tuples.
+"""
+
+_PLAIN, _STOP = (1.0,), (STOP_WEIGHT,)
+"""Weights of most chunks, shared by them."""
 
 
 class Analyser:
@@ -99,8 +107,23 @@ class Analyser:
             entry = entries.get(chunk) or self._entry(chunk)
             if entries is not self._entries:
                 entries = self._entries
-            terms += entry.terms
-            length += entry.words
+            terms += entry[0]
+            length += entry[1]
+        counts.update(terms)
+        return length
+
+    def counting(self, text: bytes, counts: Counter[bytes]) -> Generator[None, None, int]:
+        """`count` in steps."""
+        terms: list[bytes] = []
+        length = 0
+        for entry in self._entries_of(text):
+            if entry is None:
+                counts.update(terms)
+                terms = []
+                yield
+            else:
+                terms += entry[0]
+                length += entry[1]
         counts.update(terms)
         return length
 
@@ -109,15 +132,60 @@ class Analyser:
         found: list[bytes] = []
         for chunk in segment.chunks(text):
             entry = self._entries.get(chunk) or self._entry(chunk)
-            found += entry.terms[: entry.words]
+            found += entry[0][: entry[1]]
         return found
+
+    def reading(self, text: bytes) -> Generator[None, None, list[bytes]]:
+        """`words` in steps."""
+        found: list[bytes] = []
+        for entry in self._entries_of(text):
+            if entry is None:
+                yield
+            else:
+                found += entry[0][: entry[1]]
+        return found
+
+    def _entries_of(self, text: bytes) -> Iterator[Entry | None]:
+        """What the chunks of a text become, in order, and None after every few tenths of a millisecond."""
+        spent = 0
+        for chunk in segment.chunks(text):
+            entry = self._entries.get(chunk)
+            if entry is None and len(chunk) > _REMEMBERED_CHARACTERS_MAX:
+                # May have hundreds of tokens, each of which takes as long as a chunk.
+                for token in segment.tokens(chunk):
+                    for part in self._parts(token):
+                        spent += _TOKEN_COST + min(len(token), _RUN_AT_ONCE)
+                        yield part
+                        if spent >= _COST_MAX:
+                            spent = 0
+                            yield None
+                continue
+            if entry is None:
+                spent += _TOKEN_COST + len(chunk)
+                entry = self._entry(chunk)
+            yield entry
+            if spent >= _COST_MAX:
+                spent = 0
+                yield None
 
     def query(self, text: bytes) -> dict[bytes, float]:
         """The terms of a query with their weights, those that it has several times with the sum."""
+        steps = self.asking(text)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                weights: dict[bytes, float] = end.value
+                return weights
+
+    def asking(self, text: bytes) -> Generator[None, None, dict[bytes, float]]:
+        """`query` in steps."""
         weights: dict[bytes, float] = {}
-        for chunk in segment.chunks(text):
-            entry = self._entries.get(chunk) or self._entry(chunk)
-            for term, weight in zip(entry.terms, entry.weights, strict=True):
+        for entry in self._entries_of(text):
+            if entry is None:
+                yield
+                continue
+            for term, weight in zip(entry[0], entry[2], strict=True):
                 weights[term] = weights.get(term, 0.0) + weight
         return weights
 
@@ -137,15 +205,21 @@ class Analyser:
         plain = chunk.strip(_AROUND).lower()
         if plain.isalpha() and plain.isascii() and (chunk.islower() or chunk.istitle()):
             # What most chunks are: one plain word. The long way below comes to the same in four times the time.
-            return Entry((_term(self._stem(plain)),), 1, (STOP_WEIGHT if plain in self._stops else 1.0,))
-        found = [self._run(token) if segment.is_run(token) else self._token(token) for token in segment.tokens(chunk)]
+            return (_term(self._stem(plain)),), 1, _STOP if plain in self._stops else _PLAIN
+        found = [part for token in segment.tokens(chunk) for part in self._parts(token)]
         return found[0] if len(found) == 1 else _joined(found)
 
-    def _run(self, token: str) -> Entry:
+    def _parts(self, token: str) -> Iterator[Entry]:
+        """What a token becomes: one entry, or several of a long run."""
+        if not segment.is_run(token):
+            yield self._token(token)
+            return
         run = fold(token)
-        pairs = [run[at : at + 2] for at in range(len(run) - 1)]
-        each = CHARACTER_WEIGHT if pairs else 1.0
-        return _made(list(run), [each] * len(run), pairs, [1.0] * len(pairs))
+        each = CHARACTER_WEIGHT if len(run) > 1 else 1.0
+        for begin in range(0, len(run), _RUN_AT_ONCE):
+            characters = list(run[begin : begin + _RUN_AT_ONCE])
+            pairs = [run[at : at + 2] for at in range(begin, min(begin + _RUN_AT_ONCE, len(run) - 1))]
+            yield _made(characters, [each] * len(characters), pairs, [1.0] * len(pairs))
 
     def _token(self, token: str) -> Entry:
         if _NUMBER.fullmatch(token):
@@ -196,15 +270,15 @@ def _inner(part: str) -> list[str]:
 
 def _joined(found: list[Entry]) -> Entry:
     """Several tokens as one entry: first the words of all of them."""
-    words = [pair for entry in found for pair in list(zip(entry.terms, entry.weights, strict=True))[: entry.words]]
-    extras = [pair for entry in found for pair in list(zip(entry.terms, entry.weights, strict=True))[entry.words :]]
+    words = [pair for entry in found for pair in list(zip(entry[0], entry[2], strict=True))[: entry[1]]]
+    extras = [pair for entry in found for pair in list(zip(entry[0], entry[2], strict=True))[entry[1] :]]
     pairs = words + extras
-    return Entry(tuple([term for term, _ in pairs]), len(words), tuple([weight for _, weight in pairs]))
+    return tuple([term for term, _ in pairs]), len(words), tuple([weight for _, weight in pairs])
 
 
 def _made(words: list[str], weights: list[float], extras: list[str], extra_weights: list[float]) -> Entry:
     terms = tuple([_term(text) for text in (*words, *extras)])
-    return Entry(terms, len(words), (*weights, *extra_weights))
+    return terms, len(words), (*weights, *extra_weights)
 
 
 def _term(text: str) -> bytes:

@@ -33,8 +33,13 @@ READ_AGAIN_MAX = 64
 """How many texts are read again for phrases at most."""
 TERMS_MAX = 64
 """Of those that occur at all, the rarest are looked for."""
+HITS_AT_ONCE = 256
+RANKED_AT_ONCE = 2048
+"""So many more are put in order where those that were expected do not suffice: a few tenths of a millisecond."""
 K1 = 0.9
 B = 0.4
+
+ALL = 1 << 62
 
 Floats = NDArray[np.float64]
 Hit = tuple[float, int]
@@ -47,7 +52,10 @@ class TextSearch:
     __slots__ = ("_alive", "_documents", "_ids", "_lengths", "_mean_length", "_terms", "_wanted", "cost")
 
     def __init__(self, index: TextIndex, weights: Mapping[bytes, float], wanted: int = READ_AGAIN_MAX) -> None:
-        """`weights` are the terms of the query (`Analyser.query`); about `wanted` of the best will be asked for."""
+        """`weights` are the terms of the query (`Analyser.query`); about `wanted` of the best will be asked for.
+
+        Who rejects most of what is found, such as a filter, does well to have all put in order off the loop: `ALL`.
+        """
         self._wanted = wanted
         self._ids, self._lengths, self._alive = index.columns()
         self._documents = index.live
@@ -88,7 +96,7 @@ class TextFound:
         self.ids = ids
         self.scores = scores
         best, self._left = self._split(np.arange(len(ids)), max(1, wanted))
-        self._first = self._hits(best)
+        self._first = self._ordered(best)
         self.values = values
         """By term of the query, what a document of average length gets that holds it once."""
 
@@ -102,12 +110,11 @@ class TextFound:
 
     def ranked(self) -> Iterator[Hit]:
         """All of them, the best first. Those that the search was told to expect are in order already."""
-        yield from self._first
-        left, wanted = self._left, 4 * len(self._first)
+        yield from self._hits(self._first)
+        left = self._left
         while len(left):
-            batch, left = self._split(left, wanted)
-            yield from self._hits(batch)
-            wanted *= 4
+            batch, left = self._split(left, RANKED_AT_ONCE)
+            yield from self._hits(self._ordered(batch))
 
     def _split(self, left: Integers, wanted: int) -> tuple[Integers, Integers]:
         """Of the places `left`, which ascend, the best `wanted`, and the others. Of equal ones the newest are best."""
@@ -120,9 +127,14 @@ class TextFound:
         chosen[equal[len(equal) - (wanted - int(np.count_nonzero(chosen))) :]] = True
         return left[chosen], left[~chosen]
 
-    def _hits(self, places: Integers) -> list[Hit]:
-        order = places[np.lexsort((-self.ids[places], -self.scores[places]))]
-        return list(zip(self.scores[order].tolist(), self.ids[order].tolist(), strict=True))
+    def _ordered(self, places: Integers) -> Integers:
+        order: Integers = places[np.lexsort((-self.ids[places], -self.scores[places]))]
+        return order
+
+    def _hits(self, order: Integers) -> Iterator[Hit]:
+        for begin in range(0, len(order), HITS_AT_ONCE):
+            places = order[begin : begin + HITS_AT_ONCE]
+            yield from zip(self.scores[places].tolist(), self.ids[places].tolist(), strict=True)
 
     def best(self, k: int, accept: Callable[[int], bool]) -> list[Hit]:
         """The best `k` of those that `accept` takes."""
@@ -151,11 +163,15 @@ class TextFound:
             text = text_of(doc_id)
             if text is None:
                 continue
-            more = phrases.bonus(text) if len(phrases) and len(raised) < READ_AGAIN_MAX else 0.0
+            more = 0.0
+            if len(phrases) and len(raised) < READ_AGAIN_MAX:
+                more = yield from phrases.bonus(text)
             raised.append((score + more, doc_id))
             if k <= len(raised) <= READ_AGAIN_MAX:
                 floor = sorted([score for score, _ in raised], reverse=True)[k - 1]
-        return sorted(raised, key=_best_first)[:k]
+        # Behind those that were read again all are in order, and nothing made one of them better than one of these.
+        again, rest = raised[:READ_AGAIN_MAX], raised[READ_AGAIN_MAX:]
+        return (sorted(again, key=_best_first) + rest)[:k]
 
     def scores_of(self, ids: Integers) -> Floats:
         """The scores of these documents, 0 for one that holds no term."""

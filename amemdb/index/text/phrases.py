@@ -8,14 +8,13 @@ on short turns of talk that changes little, on names and titles of several words
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from itertools import pairwise
 
 from amemdb.index.text.analyse import Analyser
-from amemdb.index.text.segment import PIECE_BYTES
 
 PAIR_WEIGHT = 0.5
-READ_BYTES_MAX = PIECE_BYTES
+READ_BYTES_MAX = 8192
 """How much of the beginning of a text is read again."""
 
 
@@ -24,10 +23,9 @@ class Phrases:
 
     __slots__ = ("_analyser", "_values")
 
-    def __init__(self, analyser: Analyser, query: bytes, values: Mapping[bytes, float]) -> None:
-        """`values` tells what each term of the query is worth (`TextFound.values`)."""
+    def __init__(self, analyser: Analyser, words: list[bytes], values: Mapping[bytes, float]) -> None:
+        """The words of the query, and what each term of it is worth (`TextFound.values`)."""
         self._analyser = analyser
-        words = analyser.words(query)
         self._values = {
             (left, right): PAIR_WEIGHT * min(values.get(left, 0.0), values.get(right, 0.0))
             for left, right in pairwise(words)
@@ -42,9 +40,9 @@ class Phrases:
         """More than that `bonus` never gives."""
         return sum(self._values.values())
 
-    def bonus(self, text: bytes) -> float:
-        """What a text gets for the pairs that it has."""
-        words = self._analyser.words(text[:READ_BYTES_MAX])
+    def bonus(self, text: bytes) -> Generator[None, None, float]:
+        """What a text gets for the pairs that it has. In steps."""
+        words = yield from self._analyser.reading(text[:READ_BYTES_MAX])
         there = self._values.keys() & set(pairwise(words))
         # In an order of its own: a sum over a set may differ in its last bit from one process to the next.
         return sum([self._values[pair] for pair in sorted(there)])

@@ -2,7 +2,8 @@
 
 A document comes under a number larger than any before it and gets the next *slot*. A term leads to its postings in the
 order of slots, each one number: the slot shifted by six bits, and how often the term occurs, up to 63. Most terms of
-any collection occur in one document only, so a single posting is kept as it is and two or more lie in an `array`.
+any collection occur in one document only, so a single posting is kept as it is. Two or more lie in a `bytearray`: that
+of hundreds of thousands of them the garbage collector looks at none, as it would at objects of `array`.
 
 A document that is removed leaves its postings behind and is only marked. That makes a removal independent of its text,
 and leaves every figure exact, as a search counts the living of the postings that it reads anyway. Once the dead are
@@ -15,18 +16,18 @@ in is found once it is all there.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Generator
 from itertools import islice
-from sys import getsizeof
+from struct import Struct
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from amemdb.index.text.analyse import Analyser
-from amemdb.index.text.segment import PIECE_BYTES, pieces
+from amemdb.index.text.segment import pieces
+from amemdb.index.text.terms import SHARD_MASK, Held, Terms
 
 COUNT_BITS = 6
 COUNT_MAX = (1 << COUNT_BITS) - 1
@@ -34,6 +35,10 @@ SLOTS_MAX = 1 << (32 - COUNT_BITS)
 DEAD_MIN = 256
 """With fewer dead than this an index is not written anew."""
 TERMS_AT_ONCE, PURGED_AT_ONCE = 500, 32
+AT_ONCE_BYTES = 512
+"""A text of at most that is taken in at once; a longer one in steps."""
+COUNTED_TERMS_MAX = 20_000
+"""Of a text with more terms than that, those counted so far are entered before others are counted."""
 SLOTS_MIN = 16
 
 Integers = NDArray[np.int64]
@@ -43,15 +48,18 @@ OBJECTS_BYTES = 1024
 """Of an index without documents, about: itself, its arrays and what feeds it."""
 _TERM_BYTES = 48 + 32
 """Of a term that occurs once: its bytes and the number of its posting, about."""
-_ARRAY_BYTES = 80 + 16
-"""Of an array beside its postings, in place of a number."""
+_ARRAY_BYTES = 64 + 16
+"""Of a row of postings beside them, in place of a number."""
+POSTING = np.dtype("<u4")
+POSTING_BYTES = 4
+_pack = Struct("<I").pack
 
 
 class TextIndex:
     """Documents by number, and the postings of their terms."""
 
     __slots__ = (
-        *("_alive", "_first", "_held_bytes", "_ids", "_lengths", "_postings", "_putting_id", "_stamps", "_words"),
+        *("_alive", "_first", "_held_bytes", "_ids", "_lengths", "_putting_id", "_stamps", "_terms", "_words"),
         *("analyser", "count", "live"),
     )
 
@@ -64,7 +72,7 @@ class TextIndex:
         self._first = 0
         self._held_bytes = 0
         self._putting_id = -1
-        self._postings: dict[bytes, int | array[int]] = {}
+        self._terms = Terms()
         self._ids: Integers = np.empty(SLOTS_MIN, np.int64)
         self._stamps: Integers = np.empty(SLOTS_MIN, np.int64)
         self._lengths: NDArray[np.uint32] = np.empty(SLOTS_MIN, np.uint32)
@@ -72,7 +80,7 @@ class TextIndex:
 
     def __len__(self) -> int:
         """How many terms there are: the parts that it is freed by."""
-        return len(self._postings)
+        return len(self._terms)
 
     @property
     def last_id(self) -> int:
@@ -87,27 +95,25 @@ class TextIndex:
     def memory_bytes(self) -> int:
         """Bytes of memory that it takes, about. O(1)."""
         columns = self._ids.nbytes + self._stamps.nbytes + self._lengths.nbytes + self._alive.nbytes
-        return OBJECTS_BYTES + self._held_bytes + columns + getsizeof(self._postings)
+        return OBJECTS_BYTES + self._held_bytes + columns + self._terms.memory_bytes()
 
     def free_some(self, count: int) -> int:
         """Free about `count` terms of an index that is out of use; how many they were."""
-        freed = 0
-        while self._postings and freed < count:
-            self._postings.popitem()
-            freed += 1
-        return freed
+        return self._terms.free_some(count)
 
     def postings(self, term: bytes) -> Postings:
         """A copy of a term's postings, the dead included."""
-        held = self._postings.get(term)
+        held = self._terms.get(term)
         if held is None:
             return _NONE
-        return np.array((held,) if isinstance(held, int) else held, np.uint32)
+        if isinstance(held, int):
+            return np.array((held,), np.uint32)
+        return np.frombuffer(held, POSTING).astype(np.uint32)  # a copy, as more may come
 
     def held(self, term: bytes) -> int:
         """How many postings of a term there are."""
-        held = self._postings.get(term)
-        return 0 if held is None else 1 if isinstance(held, int) else len(held)
+        held = self._terms.get(term)
+        return 0 if held is None else 1 if isinstance(held, int) else len(held) // POSTING_BYTES
 
     def columns(self) -> tuple[Integers, NDArray[np.uint32], NDArray[np.bool_]]:
         """Numbers and lengths of the documents by slot, which do not change, and a copy of who is alive."""
@@ -134,20 +140,22 @@ class TextIndex:
         assert doc_id > self.last_id, "documents are taken in by ascending number"
         assert self.count < SLOTS_MAX, "a text index is full"
         counts: Counter[bytes] = Counter()
-        if len(text) <= PIECE_BYTES:
+        gone = False
+        if len(text) <= AT_ONCE_BYTES:
             length = self.analyser.count(text, counts)
             self._enter(counts)
         else:
             self._putting_id = doc_id
             length = 0
+            is_first = True
             for piece in pieces(text):
-                length += self.analyser.count(piece, counts)
+                length += yield from self.analyser.counting(piece, counts)
                 yield
-            terms = iter(counts.items())
-            while part := dict(islice(terms, TERMS_AT_ONCE)):
-                self._enter(part)
-                yield
-        gone = len(text) > PIECE_BYTES and self._putting_id != doc_id
+                if len(counts) >= COUNTED_TERMS_MAX:
+                    yield from self._entering(counts, is_first)
+                    counts, is_first = Counter(), False
+            yield from self._entering(counts, is_first)
+            gone = self._putting_id != doc_id
         self._putting_id = -1
         self._begin(doc_id, length, stamp, not gone)
 
@@ -194,21 +202,24 @@ class TextIndex:
         moved_to = np.full(self.count, -1, np.int64)
         moved_to[keep] = np.arange(len(keep))
         fresh = TextIndex(self.analyser)
-        for number, (term, held) in enumerate(self._postings.items()):
+        for number, (term, held) in enumerate(self._terms.items()):
             if number % PURGED_AT_ONCE == 0:
                 yield
             if isinstance(held, int):
                 slot = int(moved_to[held >> COUNT_BITS])
                 if slot >= 0:
-                    fresh._postings[term] = slot << COUNT_BITS | held & COUNT_MAX
-                    fresh._held_bytes += _TERM_BYTES + (len(term) & ~15)
+                    fresh._adopt(term, slot << COUNT_BITS | held & COUNT_MAX, _TERM_BYTES)
                 continue
-            old = np.array(held, np.uint32)
+            old = np.frombuffer(held, POSTING)
             slots = moved_to[old >> COUNT_BITS]
             stay = slots >= 0
             packed = (slots[stay] << COUNT_BITS) | (old[stay] & COUNT_MAX)
-            fresh._adopt(term, packed)
-        replaced, self._postings = self._postings, fresh._postings
+            if len(packed) == 1:
+                fresh._adopt(term, int(packed[0]), _TERM_BYTES)
+            elif len(packed):
+                more_bytes = _TERM_BYTES + _ARRAY_BYTES + 4 * len(packed)
+                fresh._adopt(term, bytearray(packed.astype(POSTING).tobytes()), more_bytes)
+        replaced, self._terms = self._terms, fresh._terms
         self._held_bytes = fresh._held_bytes
         # Who was removed meanwhile is marked in the columns, which go along as they are now.
         room = max(SLOTS_MIN, len(keep))
@@ -218,39 +229,64 @@ class TextIndex:
         self._alive = _moved(self._alive[keep], room)
         self.count = len(keep)
         self._first = 0
-        while replaced:  # to let go of all at once would take milliseconds
+        while replaced.free_some(TERMS_AT_ONCE):  # to let go of all at once would take milliseconds
             yield
-            for _ in range(min(TERMS_AT_ONCE, len(replaced))):
-                replaced.popitem()
 
-    def _adopt(self, term: bytes, packed: Integers) -> None:
-        if len(packed) == 0:
-            return
-        self._held_bytes += _TERM_BYTES + (len(term) & ~15)
-        if len(packed) == 1:
-            self._postings[term] = int(packed[0])
-        else:
-            self._postings[term] = array("I", packed.astype(np.uint32).tobytes())
-            self._held_bytes += _ARRAY_BYTES + 4 * len(packed)
+    def _adopt(self, term: bytes, held: Held, held_bytes: int) -> None:
+        self._terms.table(term)[term] = held
+        self._held_bytes += held_bytes + (len(term) & ~15)
+        self._terms.came(1)
+
+    def _entering(self, counts: Counter[bytes], is_first: bool) -> Generator[None, None, None]:
+        """`_enter` in steps, for terms of a document of which others were entered before unless `is_first`."""
+        terms = iter(counts.items())
+        while part := dict(islice(terms, TERMS_AT_ONCE)):
+            if not is_first:
+                self._join(part)
+            self._enter(part)
+            yield
+
+    def _join(self, counts: dict[bytes, int]) -> None:
+        """Take out of `counts` what the document has been given a posting of, and add it there."""
+        slot, get = self.count, self._terms.get
+        for term in list(counts):
+            held = get(term)
+            if held is None:
+                continue
+            last = held if isinstance(held, int) else int.from_bytes(held[-POSTING_BYTES:], "little")
+            if last >> COUNT_BITS == slot:
+                last = slot << COUNT_BITS | min(COUNT_MAX, (last & COUNT_MAX) + counts.pop(term))
+                if isinstance(held, int):
+                    self._terms.table(term)[term] = last
+                else:
+                    held[-POSTING_BYTES:] = _pack(last)
 
     def _enter(self, counts: dict[bytes, int]) -> None:
         """Add the postings of a document that gets the next slot."""
-        postings = self._postings
+        terms = self._terms
+        first, shards = terms.first, terms.shards
         shifted = self.count << COUNT_BITS
-        more_bytes = 0
+        more_bytes = more_terms = 0
         for term, count in counts.items():
             posting = shifted | (count if count < COUNT_MAX else COUNT_MAX)
-            held = postings.get(term)
+            table = first
+            held = first.get(term)
+            if held is None and shards:
+                table = shards[hash(term) & SHARD_MASK]
+                held = table.get(term)
             if held is None:
-                postings[term] = posting
+                table[term] = posting
+                more_terms += 1
                 more_bytes += _TERM_BYTES + (len(term) & ~15)
             elif isinstance(held, int):
-                postings[term] = array("I", (held, posting))
+                table[term] = bytearray(_pack(held) + _pack(posting))
                 more_bytes += _ARRAY_BYTES + 8
             else:
-                held.append(posting)
+                held += _pack(posting)
                 more_bytes += 4
         self._held_bytes += more_bytes
+        if more_terms:
+            terms.came(more_terms)
 
     def _begin(self, doc_id: int, length: int, stamp: int, alive: bool) -> None:
         slot = self.count

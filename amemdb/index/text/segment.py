@@ -20,7 +20,7 @@ import regex
 
 from amemdb.index.text.folding import composed
 
-PIECE_BYTES = 8192
+PIECE_BYTES = 4096
 """A long text is read in pieces of about this size, so that nobody waits long for one."""
 _SEEK_BYTES = 512
 """How far back from the end of a piece a blank is looked for; without one, a token is cut in two."""

@@ -24,7 +24,7 @@ class Texts:
 
     def best(self, query: str, k: int = 10, gone: tuple[int, ...] = ()) -> list[int]:
         found = self.found(query)
-        phrases = Phrases(self.index.analyser, query.encode(), found.values)
+        phrases = Phrases(self.index.analyser, self.index.analyser.words(query.encode()), found.values)
 
         def text_of(number: int) -> bytes | None:
             return None if number in gone else self.texts[number]
@@ -103,7 +103,7 @@ def test_scores_of_others_are_nothing():
 
 def test_words_repeated_in_a_query_are_no_phrase():
     texts = Texts("boo boo", "boo")
-    assert len(Phrases(texts.index.analyser, b"boo boo", {})) == 0
+    assert len(Phrases(texts.index.analyser, [b"boo", b"boo"], {})) == 0
 
 
 def test_of_a_long_query_the_rarest_terms_are_looked_for():

@@ -6,10 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Generator
 from random import Random
+from typing import Any
 
 import pytest
 
-from amemdb.index.text import postings
+from amemdb.index.text import analyse, postings, segment, terms
 from amemdb.index.text.analyse import Analyser
 from amemdb.index.text.bm25 import K1, B, TextSearch
 from amemdb.index.text.postings import DEAD_MIN, TextIndex
@@ -25,6 +26,14 @@ def index() -> TextIndex:
 
 def run(steps: Generator[None, None, None]) -> int:
     return sum(1 for _ in steps)
+
+
+def result(steps: Generator[None, None, Any]) -> Any:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 def scores(index: TextIndex, query: str) -> dict[int, float]:
@@ -167,3 +176,93 @@ def test_it_is_freed_bit_by_bit(index):
     assert index.free_some(30) == 30
     assert index.free_some(30) == 20
     assert index.free_some(30) == 0
+
+
+def letters(number: int) -> str:
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
+def test_very_many_terms_lie_in_several_tables_and_are_found(index, monkeypatch):
+    monkeypatch.setattr(terms, "WHOLE_MAX", 50)
+    for number in range(200):
+        index.put(number, f"all {letters(number)}w {letters(number // 2)}p {letters(number // 2)}p".encode())
+    assert len(index) == 1 + 200 + 100
+    assert len(index._terms.first) < 60
+    for number in (0, 7, 120, 199):
+        assert list(scores(index, f"{letters(number)}w")) == [number]
+        assert sorted(scores(index, f"{letters(number // 2)}p")) == [number & ~1, number | 1]
+    assert index.held(b"all") == 200
+    before_bytes = index.memory_bytes()
+    for number in range(150):
+        index.remove(number)
+    run(index.purging())
+    assert len(index) == 1 + 50 + 25
+    assert index.memory_bytes() < before_bytes
+    assert list(scores(index, f"{letters(180)}w")) == [180]
+    freed = 0
+    while more := index.free_some(10):
+        freed += more
+    assert freed == 76
+    assert len(index) == 0
+
+
+def test_a_text_of_very_many_words_is_entered_in_parts_with_the_same_counts(index, monkeypatch):
+    text = b" ".join(b"w%d" % (number * number % 977) for number in range(20_000))
+    whole = TextIndex(index.analyser)
+    for each in (whole, index):
+        each.put(1, b"w1 w1 w4")
+    whole.put(2, text)
+    monkeypatch.setattr(postings, "COUNTED_TERMS_MAX", 100)
+    index.put(2, text)
+    assert len(index) == len(whole) > 400
+    for number in range(977):
+        term = b"w%d" % number
+        assert index.postings(term).tolist() == whole.postings(term).tolist()
+    assert index.mean_length == whole.mean_length
+
+
+HOSTILE = {
+    "parts": b"a." * 20_000,
+    "signs": b"a-._@:" * 8_000,
+    "numbers": b"1,000" * 10_000,
+    "emoji": "👩‍👩‍👧‍👦🇩🇪".encode() * 2_000,
+    "scripts": "a東".encode() * 10_000,
+    "marks": ("e" + "\u0301" * 40_000).encode(),
+    "characters": "".join(chr(0x4E00 + number * 7 % 20_000) for number in range(15_000)).encode(),
+    "words": b" ".join(b"%x" % (number * 0x9E3779B97F4A7C15) for number in range(3_000)),
+    "one": b"w" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_no_step_takes_more_than_a_few_tokens_apart(index, monkeypatch, text):
+    """Counted in words that are folded, as all that are met for the first time are, but the plainest."""
+    apart = most = 0
+
+    def counted(method, cost):
+        def call(*arguments):
+            nonlocal apart
+            apart += cost(*arguments)
+            return method(*arguments)
+
+        return call
+
+    monkeypatch.setattr(analyse, "fold", counted(analyse.fold, lambda word: 1 + len(word) // 256))
+    for _ in index.putting(1, text):
+        most = max(most, apart)
+        apart = 0
+    assert most <= 500, f"{most} at once"
+    assert index.live == 1
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_text_in_steps_is_the_text_at_once(index, text):
+    """Wherever it is not cut: a piece is a text of its own."""
+    piece = next(segment.pieces(text))
+    at_once: Counter[bytes] = Counter()
+    length = index.analyser.count(piece, at_once)
+    in_steps: Counter[bytes] = Counter()
+    steps = index.analyser.counting(piece, in_steps)
+    assert result(steps) == length
+    assert in_steps == at_once
+    assert result(index.analyser.reading(piece)) == index.analyser.words(piece)
