@@ -47,11 +47,12 @@ A segment that is prepared also helps a full disk: it takes over when there is n
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Literal
 
 from amemdb.persistence.codec import BLOCK_BYTES_SOFT, BLOCK_HEADER_BYTES, FRAME_BYTES_MAX
-from amemdb.persistence.disk import NO_LIMIT
+from amemdb.persistence.disk import FILE_GONE, NO_LIMIT
 from amemdb.persistence.files import Files
 from amemdb.persistence.manifest import Base, Segment
 from amemdb.persistence.place import OpenFile, Place, Spot
@@ -658,6 +659,9 @@ class Log:
 
 
 def _text(error: OSError | None) -> str:
-    """The system's words, without names of files, which are no business of clients."""
+    """The system's words, without names of files, which are no business of clients.
+
+    Nothing there under a name that the log knows is told alike, whichever step was the first to find out.
+    """
     assert error is not None
-    return error.strerror or type(error).__name__
+    return FILE_GONE if error.errno == errno.ENOENT else error.strerror or type(error).__name__
