@@ -4,9 +4,9 @@ Who is compared has to find `RECALL` of the true nearest, or it does not count. 
 hnswlib are asked at the least width (EF) that finds so many, and Redis as it is fastest: with or without a thread for
 each search, its vectors in 8 bits a number or whole.
 
-hnswlib searches in this process, from as many threads of Python as there are clients of a server, a query a call: that
-is what a search costs without a server around it. Servers may run on all cores here, since searches are what several
-threads are for.
+hnswlib searches in this process, a query a call: that is what a search costs without a server around it. It does so in
+one thread, as does our server, which searches graphs of this size on its event loop, however many clients ask. Servers
+may run on all cores here, since Redis has a thread for each search.
 
 Our graphs are made once a run and size; several sizes are made at the same time, a core each.
 """
@@ -14,7 +14,6 @@ Our graphs are made once a run and size; several sizes are made at the same time
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -180,25 +179,16 @@ def asking(server: Server, requests: Templates, bench: Bench) -> Ask:
 
 def _asking_library(index: Any, made: VectorSet) -> Ask:
     def ask(clients: int, seconds: float, seed: int) -> dict[str, float]:
-        taken: list[list[float]] = [[] for _ in range(clients)]
+        times: list[float] = []
         others, cpu_seconds = Others(), time.process_time()
-        began = time.perf_counter()
-
-        def search(number: int) -> None:
-            place, now = 37 * number, began
-            while now < began + seconds:
-                index.knn_query(made.queries[place % len(made.queries)], NEAREST, num_threads=1)
-                before, now = now, time.perf_counter()
-                taken[number].append(now - before)
-                place += 1
-
-        threads = [threading.Thread(target=search, args=(number,)) for number in range(clients)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        place, began = 37 * seed, time.perf_counter()
+        now = began
+        while now < began + seconds:
+            index.knn_query(made.queries[place % len(made.queries)], NEAREST, num_threads=1)
+            before, now = now, time.perf_counter()
+            times.append(now - before)
+            place += 1
         cpu_seconds, whole = time.process_time() - cpu_seconds, time.perf_counter() - began
-        times = np.concatenate(taken)
         p50, p99, p999 = np.percentile(times, [50, 99, 99.9]) * 1e6
         return {
             "rate": round(len(times) / whole),
