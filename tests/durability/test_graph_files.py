@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import redis
 
+from amemdb.index.tiered import FEW
 from tests.process import ServerProcess
 
 DIM = 1536
@@ -59,7 +61,13 @@ def fill(server: ServerProcess, vectors: list[bytes]) -> None:
 
 
 def wait_for_graphs(server: ServerProcess) -> None:
-    server.wait_until(lambda: told(server)[b"tail"] == 0 and told(server)[b"index"] == b"hnsw", "the graph")
+    server.wait_until(lambda: has_graphs(server), "the graphs")
+
+
+def has_graphs(server: ServerProcess) -> bool:
+    """Whether all facts are in graphs, but for a few that came after a merge began: too few for one of their own."""
+    state = told(server)
+    return state[b"index"] == b"hnsw" and state[b"merging"] == 0 and state[b"tail"] <= FEW
 
 
 def graph_files(folder: Path) -> list[str]:
@@ -71,10 +79,11 @@ def test_the_next_start_has_the_graph_at_once(folder: Path, server: ServerProces
     before = recalled(server, vectors)
     assert graph_files(folder) == []
     assert server.stop() == 0
-    assert "saved 1 graphs of 2,100 vectors" in server.output
+    found = re.search(r"saved \d graphs of ([\d,]+) vectors", server.output)
+    assert found
+    assert COUNT - FEW <= int(found[1].replace(",", "")) <= COUNT
     server.start()
-    state = told(server)
-    assert (state[b"index"], state[b"tail"], state[b"merging"]) == (b"hnsw", 0, 0)
+    assert has_graphs(server)
     assert recalled(server, vectors) == before
     with redis.Redis(port=server.port) as client:
         client.execute_command("AMEM.SEM.FORGET", "a", "k0")
@@ -94,13 +103,13 @@ def test_the_next_start_has_the_graph_at_once(folder: Path, server: ServerProces
     assert told(server)[b"index"] == b"exact"
     wait_for_graphs(server)
     assert server.stop() == 0
-    assert len(graph_files(folder)) == 2
+    assert len(graph_files(folder)) >= 2
 
 
 def test_none_are_kept_where_that_is_not_wanted(folder: Path, server: ServerProcess, vectors: list[bytes]) -> None:
     fill(server, vectors)
     assert server.stop() == 0
-    assert len(graph_files(folder)) == 2
+    assert len(graph_files(folder)) >= 2
     server.start()
     with redis.Redis(port=server.port) as client:
         client.config_set("save-graphs", "no")
@@ -111,7 +120,7 @@ def test_none_are_kept_where_that_is_not_wanted(folder: Path, server: ServerProc
 def test_a_damaged_file_is_said_and_made_anew(folder: Path, server: ServerProcess, vectors: list[bytes]) -> None:
     fill(server, vectors)
     assert server.stop() == 0
-    (name,) = [name for name in graph_files(folder) if name != "graphs"]
+    name = next(name for name in graph_files(folder) if name != "graphs")
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 4
     (folder / name).write_bytes(content)
