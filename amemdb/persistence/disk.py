@@ -177,7 +177,13 @@ class FolderDisk:
         return FolderFile(opened)
 
     def names(self) -> list[str]:
-        return sorted(os.listdir(self._descriptor))
+        # How far a listing has come belongs to what was opened, which other threads and processes share: a listing of
+        # the folder as the constructor opened it would lose names to one of theirs.
+        opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._descriptor)
+        try:
+            return sorted(os.listdir(opened))
+        finally:
+            os.close(opened)
 
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
