@@ -44,6 +44,7 @@ from amemdb.index.similarity import (
     Floats,
     Query,
     Vector,
+    coarse_floor_of,
     coarse_keys,
     exact_keys,
     extreme,
@@ -144,6 +145,14 @@ class Search:
             rows = np.flatnonzero((keys + errors >= floor) & (keys > -math.inf))
             exact = ranked(self._blocks, self._block_rows, rows, self._squares, self.query)
         return Found(rows, exact, floor_of(floor, self.query.metric))
+
+    def reaching(self, similarity: float) -> list[int]:
+        """The ids of all facts that are at least that similar, and of few others. Only as long as nothing changes."""
+        with np.errstate(all="ignore"):
+            keys, errors = self._coarse()
+            below = keys + errors < coarse_floor_of(similarity, self.query.metric)
+        ids: list[int] = self._ids[: self.count][~below].tolist()  # with those whose keys are not numbers
+        return ids
 
     def _coarse(self) -> tuple[Floats, Floats]:
         products: Floats = np.empty(self.count, np.float64)

@@ -44,6 +44,8 @@ THRESHOLD_TOLERANCE = 1e-6
 
 _UNIT32 = 2.0**-24
 _UNIT64 = 2.0**-53
+_MARGIN = 1e-12
+"""More than what the similarity of a distance loses of it."""
 _LONG = 1e37
 _SHORT = 1e-25
 
@@ -95,6 +97,16 @@ def coarse_keys(unit_products: Floats, norms: Floats, query: Query) -> tuple[Flo
 def floor_of(coarse_floor: float, metric: bytes) -> float:
     """A bound on coarse keys as a bound on exact ones."""
     return -math.sqrt(max(0.0, -coarse_floor)) if metric == EUCLIDEAN else coarse_floor
+
+
+def coarse_floor_of(similarity: float, metric: bytes) -> float:
+    """A bound on a similarity as one on coarse keys, a little lower: what is at least so similar is not below it."""
+    if metric != EUCLIDEAN:
+        return similarity
+    if similarity <= 0.0:
+        return -math.inf
+    distance = (1.0 / similarity - 1.0) * (1.0 + _MARGIN) + _MARGIN
+    return -distance * distance
 
 
 def extreme(norms: Floats) -> NDArray[np.bool_]:

@@ -61,6 +61,8 @@ SPARE = 4
 """So many more than k of each graph are ranked exactly: float32 may have taken near equals for one another."""
 FEW = 64
 """A tail of so many is ranked whole at the end of a search, without a look at it before."""
+REACHING_MAX = 256
+"""With more facts of tails that may be among the k, at once would take long."""
 WIDTH_SHARE = 8
 """A search that would ask a graph for one in so many facts looks at the matrix instead."""
 
@@ -459,11 +461,12 @@ class TieredIndex:
         `search`, `work` and `settle` give, without what they have to remember, which takes as long as a dozen rows.
         """
         wide = self._width(query, k, SLACK, None, 0) if self._is_tiered else 0
-        tails = self.tails
-        if not wide or (tails and max(map(len, tails)) > FEW):
+        if not wide:
             search = self.search(query, k, -math.inf, now_ms)
             return self.settle(search, search.work(), now_ms) if search.cost_floats <= floats_max else None
-        if cost_floats(len(self.graphs), wide, self.dim) > floats_max:
+        tails = [(tail, tail.search(query, k, -math.inf, now_ms)) for tail in self.tails]
+        tails_floats = sum([search.cost_floats for _, search in tails])
+        if cost_floats(len(self.graphs), wide, self.dim) + tails_floats > floats_max:
             return None
         ids: set[int] = set()
         for graph in self.graphs:
@@ -471,9 +474,17 @@ class TieredIndex:
             if good is None:
                 return None
             ids.update(good)
-        for tail in tails:
-            ids.update(tail.ids().tolist())
-        return self.exact.hits_of(ids, query, -math.inf, now_ms)[:k]
+        hits = self.exact.hits_of(ids, query, -math.inf, now_ms)
+        if not tails:
+            return hits[:k]
+        least = hits[k - 1][0] if len(hits) >= k else -math.inf
+        more: set[int] = set()
+        for tail, search in tails:
+            more.update(tail.ids().tolist() if len(tail) <= k else search.reaching(least))
+        if len(more) > REACHING_MAX:
+            return None
+        more -= ids
+        return self.exact.hits_of(ids | more, query, -math.inf, now_ms)[:k] if more else hits[:k]
 
     def _good(
         self, graph: Graph, nearest: Integers | None, k: int, now_ms: int, is_among: Callable[[int], bool] | None

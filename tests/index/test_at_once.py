@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from amemdb.index import tiered
+from amemdb.index.exact import ExactIndex
 from amemdb.index.similarity import Query
 from tests.index.pair import METRIC, NEEDS_GRAPHS, NOW, Pair, small
 
@@ -90,6 +91,40 @@ def test_what_takes_long_is_left_to_a_search_like_any_other() -> None:
     assert pair.index.kind == b"hnsw"
     assert pair.index.at_once(query, 3, NOW, cost) is not None
     assert pair.index.at_once(query, 3, NOW, cost - 1) is None
+
+
+@NEEDS_GRAPHS
+def test_a_tail_of_near_equals_is_left_to_a_search_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(b"cosine")
+    for _ in range(150):
+        pair.put()
+    settle(pair)
+    query = query_of(pair)
+    for _ in range(8):
+        pair.put(query.vector.astype("<f4"))
+    monkeypatch.setattr(tiered, "REACHING_MAX", 8)
+    assert pair.index.at_once(query, 3, NOW, NO_LIMIT) == two_steps(pair, query, 3)
+    monkeypatch.setattr(tiered, "REACHING_MAX", 7)
+    assert pair.index.at_once(query, 3, NOW, NO_LIMIT) is None
+
+
+@METRIC
+def test_who_reaches_a_similarity_is_told_with_few_others(metric: bytes) -> None:
+    chance = np.random.default_rng(3)
+    index = ExactIndex(16, metric)
+    for fact_id in range(1, 301):
+        length = 10.0 ** chance.integers(-6, 7) if fact_id % 3 else 1.0
+        index.put(fact_id, (chance.standard_normal(16) * length).astype("<f4").tobytes(), 0)
+    for scale in (1.0, 1e-9, 1e9):
+        query = Query(metric, (chance.standard_normal(16) * scale).astype("<f4"))
+        search = index.search(query, 10, -math.inf, NOW)
+        hits = index.hits_of(range(1, 301), query, -math.inf, NOW)
+        for count in (1, 10, 299):
+            least = hits[count - 1][0]
+            reach = {fact_id for similarity, fact_id in hits if similarity >= least}
+            found = set(search.reaching(least))
+            assert found >= reach
+            assert len(found) <= len(reach) + 30
 
 
 @NEEDS_GRAPHS
