@@ -41,7 +41,7 @@ from benchmarks.machine import Others
 from benchmarks.made_up import NEAREST, VectorSet, recall_of
 from benchmarks.measure import Bench, Case, Samples, Side, Target, load_sample
 from benchmarks.paced import LEAD_SECONDS, PACED_ROUNDS_MAX, PAUSE_SECONDS, pace_sample
-from benchmarks.servers import OURS, REDIS, Server, data_folder, running, serving
+from benchmarks.servers import OURS, REDIS, Server, data_folder, on_core, running, serving
 from benchmarks.templates import Templates, as_they_are, templates
 
 RECALL = 0.98
@@ -301,7 +301,10 @@ class RecallTailRow:
             for name in order:
                 parts: dict[bool, dict[str, float]] = {}
                 for storing in (False, True) if number % 2 else (True, False):
-                    parts[storing] = self._once(name, ways[name], storing, bench, number + 1)
+                    server = ways[name].server
+                    assert server is not None
+                    with on_core(server, bench.server_core):
+                        parts[storing] = self._once(name, ways[name], storing, bench, number + 1)
                 samples[name].append({**joined(parts[True], parts[False]), "facts": made.count})
         return samples
 

@@ -106,6 +106,29 @@ def redis_server(program: Path) -> Variant:
 
 
 @contextmanager
+def on_core(server: Server, core: int | None) -> Iterator[None]:
+    """Have a server that runs anywhere on one core, with all its threads, and those that it starts meanwhile.
+
+    None leaves it as it is.
+    """
+    if core is None:
+        yield
+        return
+    everywhere = os.sched_getaffinity(server.pid)
+
+    def bind(cores: set[int]) -> None:
+        for thread in Path(f"/proc/{server.pid}/task").iterdir():
+            with suppress(OSError):  # it has ended meanwhile
+                os.sched_setaffinity(int(thread.name), cores)
+
+    bind({core})
+    try:
+        yield
+    finally:
+        bind(everywhere)
+
+
+@contextmanager
 def data_folder(name: str) -> Iterator[Path]:
     """An empty folder for what a server keeps."""
     folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))

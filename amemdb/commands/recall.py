@@ -47,6 +47,8 @@ from amemdb.stores.semantic import Fact, Namespace
 INLINE_FLOATS_MAX = 2_500_000
 """A search that takes more than reading so many floats, some 300 microseconds, leaves the event loop. To go to a thread
 and come back takes 100, and more while others run; a graph is asked in 100 to 300, thousands of facts in 300."""
+AT_ONCE_FLOATS_MAX = 4_500_000
+"""The same for a search in one moment, which does less beside reading: about a millisecond."""
 INLINE_FACTS_MAX = 64
 INLINE_META_BYTES_MAX = 16 * 1024
 """So many facts with so much META are judged on the event loop: a tenth of a millisecond, usually."""
@@ -169,7 +171,7 @@ def hits_at_once(namespace: Namespace, k: int, vector: bytes, now_ms: int) -> li
     query = Query(namespace.metric, components(vector))
     if not query.norm:
         return None
-    return namespace.index.at_once(query, k, now_ms, INLINE_FLOATS_MAX)
+    return namespace.index.at_once(query, k, now_ms, AT_ONCE_FLOATS_MAX)
 
 
 class _Ranking:

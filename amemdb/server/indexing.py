@@ -2,8 +2,7 @@
 
 One thread does the long work, and touches nothing but the graph that it makes, which nobody searches yet. What it adds
 is copied for it on the loop, some rows at a time, and the finished graph is put in place on the loop. So searches never
-wait for it. It counts as much as other threads do: with less it would be stopped while it holds Python's lock, and all
-would wait with it. See `amemdb.index.tiered`.
+wait for it, and where there is a processor for all, they have it first (`NICE`). See `amemdb.index.tiered`.
 
 Every `TICK_S` it looks which memories have something to be made. Those that did not change for `QUIET_S` get what only
 makes later searches faster. Of several merges the one that has the least left to do goes on first.
@@ -13,6 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NoReturn
@@ -24,6 +26,10 @@ from amemdb.stores.semantic import Namespace, SemanticStore
 
 TICK_S = 0.1
 QUIET_S = 3.0
+NICE = 10
+"""On a processor that it shares with the event loop it has a tenth. Not less: now and then it holds Python's lock, and
+then the loop waits for it, and for other processes at its side. Services that the system keeps apart, as containers or
+units of systemd, are not at its side."""
 TOLD_ROWS_MIN = 50_000
 """A graph of that many vectors is worth a line in the log: it takes a minute or so."""
 
@@ -42,7 +48,7 @@ class Indexing:
         self._loop = loop
         self._store = store
         self._bug = bug
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="index")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="index", initializer=_stand_back)
         self._handle: asyncio.TimerHandle | None = None
         self._merging: dict[Merge, tuple[Namespace, float]] = {}
         """Merges under way, of what, and since when."""
@@ -145,6 +151,12 @@ class Indexing:
         if error is not None:
             self._bug(error, None)
         self._go_on()
+
+
+def _stand_back() -> None:
+    if sys.platform == "linux":  # elsewhere it would be the whole process
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(NICE, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _left(merge: Merge) -> int:

@@ -116,7 +116,7 @@ def test_what_is_more_than_plain_is_declined(rig: Rig) -> None:
 
 
 def test_a_long_search_is_declined(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "INLINE_FLOATS_MAX", 0)
+    monkeypatch.setattr(recall, "AT_ONCE_FLOATS_MAX", 0)
     assert natively(rig, *recalled(3, 1, 0, 0, 0, agent=b"cosine")) is None
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -220,3 +223,24 @@ def test_a_node_answers_right_before_during_and_after() -> None:
         check(stores)
 
     live(store_and_recall)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a priority for each thread")
+async def test_the_loop_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    add = graph.Graph.add
+
+    def noted(self: graph.Graph, fact_ids: Any, vectors: Any) -> None:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        add(self, fact_ids, vectors)
+
+    monkeypatch.setattr(graph.Graph, "add", noted)
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    turns = Turns()
+    turns.create(b"a")
+    turns.put(b"a", 300)
+    turns.indexing.start()
+    await turns.until(lambda: bool(seen))
+    turns.indexing.stop()
+    assert seen[0] == max(indexing.NICE, before)
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
