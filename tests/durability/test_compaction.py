@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import redis
 
+from tests.durability.compactors import compactors_of
 from tests.process import ServerProcess
 
 MARKER = b"tell nobody about the blue notebook"
@@ -52,12 +53,6 @@ def wait_for_the_end(server: ServerProcess, client: redis.Redis) -> None:
 
 def bytes_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
-
-
-def compactors_of(server: ServerProcess) -> list[int]:
-    """Processes of compaction that the server has."""
-    children = Path(f"/proc/{server.pid}/task").glob("*/children")
-    return [int(child) for path in children for child in path.read_text().split()]
 
 
 def fill(client: redis.Redis, text: bytes) -> None:
@@ -135,7 +130,9 @@ def test_one_at_a_time(server: ServerProcess, client: redis.Redis):
         client.execute_command("BGSAVE")
     assert client.execute_command("BGSAVE", "SCHEDULE")
     assert info(client)["aof_rewrite_scheduled"] == 1
-    server.wait_until(lambda: bool(compactors_of(server)), "the process to start")  # so the log is closed up to here
+    server.wait_until(
+        lambda: bool(compactors_of(server.pid)), "the process to start"
+    )  # so the log is closed up to here
     client.set("another", 1)
     wait_for_the_end(server, client)
     assert info(client)["aof_rewrites"] == 2
@@ -168,8 +165,8 @@ def test_a_compactor_that_is_killed_leaves_the_log_as_it_was(folder: Path, serve
     fill(client, b"text")
     names = sorted(os.listdir(folder))
     client.execute_command("BGREWRITEAOF")
-    server.wait_until(lambda: bool(compactors_of(server)), "the process to start")
-    for pid in compactors_of(server):
+    server.wait_until(lambda: bool(compactors_of(server.pid)), "the process to start")
+    for pid in compactors_of(server.pid):
         os.kill(pid, signal.SIGKILL)
     wait_for_the_end(server, client)
     told = info(client)
@@ -189,8 +186,8 @@ def test_a_compactor_that_is_killed_leaves_the_log_as_it_was(folder: Path, serve
 def test_a_stop_does_not_wait_for_it_and_leaves_no_process(folder: Path, server: ServerProcess, client: redis.Redis):
     fill(client, b"text")
     client.execute_command("BGREWRITEAOF")
-    server.wait_until(lambda: bool(compactors_of(server)), "the process to start")
-    pids = compactors_of(server)
+    server.wait_until(lambda: bool(compactors_of(server.pid)), "the process to start")
+    pids = compactors_of(server.pid)
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     assert server.stop() == 0

@@ -9,11 +9,12 @@ import errno
 import os
 import signal
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.durability.compactors import compactors_of, is_compactor
 from tests.durability.faults import Faults
 from tests.durability.load import Load, check
 from tests.durability.wire import Wire, info
@@ -37,15 +38,6 @@ def compact(server: ServerProcess, wire: Wire) -> dict[str, str]:
 def bases(folder: Path) -> list[str]:
     """Names of bases, whatever they are worth."""
     return [name for name in os.listdir(folder) if name.endswith(".base")]
-
-
-def compactors_of(pid: int) -> list[int]:
-    """Processes of compaction that the server has."""
-    children = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            children += [int(child) for child in path.read_text().split()]
-    return children
 
 
 def test_a_disk_too_full_for_a_base(small_disk: Path) -> None:
@@ -115,15 +107,9 @@ def test_a_kill_takes_the_compactor_along(tmp_path: Path) -> None:
                 time.sleep(delay_s)
                 server.kill()
             server.start()
-            server.wait_until(lambda: not any(map(_is_compactor, children)), "the compactor to end")
+            server.wait_until(lambda: not any(map(is_compactor, children)), "the compactor to end")
             counts = check(server.port, load)
         assert len(bases(folder)) <= 1
-
-
-def _is_compactor(pid: int) -> bool:
-    with suppress(OSError):
-        return b"compactor" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
 
 
 def test_a_stopped_compactor_holds_nobody_up(tmp_path: Path) -> None:
@@ -148,7 +134,7 @@ def test_a_stopped_compactor_holds_nobody_up(tmp_path: Path) -> None:
                 assert compact(server, wire)["aof_last_bgrewrite_status"] == "ok"
                 for pid in stopped:  # it wakes up in a folder that is not its server's any more
                     os.kill(pid, signal.SIGCONT)
-                server.wait_until(lambda: not any(map(_is_compactor, stopped)), "it to see that")
+                server.wait_until(lambda: not any(map(is_compactor, stopped)), "it to see that")
                 assert len(bases(folder)) == 1, "it has made a base all the same"
                 assert compact(server, wire)["aof_last_bgrewrite_status"] == "ok"
             server.kill()
@@ -156,5 +142,5 @@ def test_a_stopped_compactor_holds_nobody_up(tmp_path: Path) -> None:
             assert check(server.port, load) == counts
             assert len(bases(folder)) == 1
     finally:
-        for pid in filter(_is_compactor, stopped):
+        for pid in filter(is_compactor, stopped):
             os.kill(pid, signal.SIGKILL)
