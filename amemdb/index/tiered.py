@@ -464,8 +464,8 @@ class TieredIndex:
         if not wide:
             search = self.search(query, k, -math.inf, now_ms)
             return self.settle(search, search.work(), now_ms) if search.cost_floats <= floats_max else None
-        tails = [(tail, tail.search(query, k, -math.inf, now_ms)) for tail in self.tails]
-        tails_floats = sum([search.cost_floats for _, search in tails])
+        tails = [tail.search(query, k, -math.inf, now_ms) for tail in self.tails]
+        tails_floats = sum([tail.cost_floats for tail in tails])
         if cost_floats(len(self.graphs), wide, self.dim) + tails_floats > floats_max:
             return None
         ids: set[int] = set()
@@ -475,16 +475,13 @@ class TieredIndex:
                 return None
             ids.update(good)
         hits = self.exact.hits_of(ids, query, -math.inf, now_ms)
-        if not tails:
-            return hits[:k]
         least = hits[k - 1][0] if len(hits) >= k else -math.inf
-        more: set[int] = set()
-        for tail, search in tails:
-            more.update(tail.ids().tolist() if len(tail) <= k else search.reaching(least))
+        more = {fact_id for tail in tails for fact_id in tail.reaching(least)}
         if len(more) > REACHING_MAX:
             return None
-        more -= ids
-        return self.exact.hits_of(ids | more, query, -math.inf, now_ms)[:k] if more else hits[:k]
+        if not more <= ids:
+            hits = self.exact.hits_of(ids | more, query, -math.inf, now_ms)
+        return hits[:k]
 
     def _good(
         self, graph: Graph, nearest: Integers | None, k: int, now_ms: int, is_among: Callable[[int], bool] | None
