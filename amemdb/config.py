@@ -132,7 +132,7 @@ SETTINGS: tuple[Setting, ...] = (
         Switch(),
         True,
         "Whether a stop keeps the graphs of large semantic memories in files: the next start reads them, else it makes "
-        "them anew, which takes about a minute for 100,000 vectors.",
+        "them anew, which takes a minute to four for 100,000 vectors.",
         changeable=True,
     ),
     Setting(

@@ -1,7 +1,7 @@
 """Rows of recall: how many searches of vectors a second, and what storing facts does to the time that one takes.
 
-Who is compared has to find `RECALL` of the true nearest, or it does not count. We are asked as we come, and find more.
-Redis is asked at the least width (EF) that finds so many, and as it is fastest: with or without a thread for each
+Who is compared has to find `RECALL_MIN` of the true nearest, or it does not count. We are asked as we come, and find
+more. Redis is asked at the least width (EF) that finds so many, and as it is fastest: with or without a thread for each
 search, its vectors in 8 bits a number or whole.
 
 hnswlib searches in this process, a query a call, at the least width that finds as many as we do: that is what the same
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.arithmetic import RECALL_MIN
 from benchmarks.compaction import LENGTH_FACTOR, SCALE_OBJECTS, joined
 from benchmarks.facts import (
     NAME,
@@ -44,7 +45,6 @@ from benchmarks.paced import LEAD_SECONDS, PACED_ROUNDS_MAX, PAUSE_SECONDS, pace
 from benchmarks.servers import OURS, REDIS, Server, data_folder, on_core, running, serving
 from benchmarks.templates import Templates, as_they_are, templates
 
-RECALL = 0.98
 WIDTHS = (10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512, 1024)
 TRY_SECONDS = 0.5
 """For each way to ask Redis, to see which is fastest."""
@@ -111,7 +111,7 @@ def fastest_redis(made: VectorSet, clients: int, bench: Bench) -> Way:
         for way in _ways_of_redis(made, quantised, bench):
             tried.append((way.ask(clients, TRY_SECONDS, 0)["rate"], way))
     if not tried:
-        raise BenchmarkError(f"Redis does not find {RECALL} of the nearest of {made.title}")
+        raise BenchmarkError(f"Redis does not find {RECALL_MIN} of the nearest of {made.title}")
     return max(tried, key=lambda one: one[0])[1]
 
 
@@ -120,10 +120,10 @@ def _ways_of_redis(made: VectorSet, quantised: bool, bench: Bench) -> list[Way]:
         folder = stack.enter_context(data_folder(REDIS))
         shutil.copytree(redis_facts(made, quantised, bench) / BASE, folder / "data")
         server = stack.enter_context(serving(bench.redis, "everysec", None, folder))
-        width, share = least_width(made, lambda width: found_by_redis(server.port, made.queries, width))
+        width, share = least_width(made, lambda width: found_by_redis(server.port, made.queries, width), RECALL_MIN)
         ways = []
         options: Words
-        for options in ((), (b"NOTHREAD",)) if share >= RECALL else ():
+        for options in ((), (b"NOTHREAD",)) if share >= RECALL_MIN else ():
             requests = as_they_are([on_the_wire(vsim(query, width, options)) for query in made.queries])
             told = {"recall": round(share, 4), "width": width, "nothread": len(options), "quantised": int(quantised)}
             ways.append(Way(asking(server, requests, bench), told, server, requests))
@@ -143,16 +143,16 @@ def library(made: VectorSet, as_ours: float, bench: Bench) -> Way:
             labels, _ = index.knn_query(made.queries, NEAREST, num_threads=1)
             return [list(map(int, one)) for one in labels]
 
-        width, share = least_width(made, found, max(RECALL, as_ours))
-        if share < RECALL:
-            raise BenchmarkError(f"hnswlib does not find {RECALL} of the nearest of {made.title}")
+        width, share = least_width(made, found, max(RECALL_MIN, as_ours))
+        if share < RECALL_MIN:
+            raise BenchmarkError(f"hnswlib does not find {RECALL_MIN} of the nearest of {made.title}")
         index.set_ef(width)
         return Way(_asking_library(index, made), {"recall": round(share, 4), "width": width})
 
     return bench.shared.get((LIBRARY, made), get_ready)
 
 
-def least_width(made: VectorSet, found: Callable[[int], list[list[int]]], enough: float = RECALL) -> tuple[int, float]:
+def least_width(made: VectorSet, found: Callable[[int], list[list[int]]], enough: float) -> tuple[int, float]:
     """The least width that finds enough, and how much it finds; of the widest if none does."""
     for width in WIDTHS:
         share = recall_of(made.truth, found(width))
@@ -296,15 +296,19 @@ class RecallTailRow:
         """Both servers take turns; each is measured with stores and without, in turned order."""
         made = _scaled(self.made, bench)
         ways = {OURS: ours(made, bench), REDIS: fastest_redis(made, 1, bench)}
+        with ExitStack() as stack:
+            for way in ways.values():
+                assert way.server is not None
+                stack.enter_context(on_core(way.server, bench.server_core))
+            return self._rounds(ways, made, bench)
+
+    def _rounds(self, ways: dict[str, Way], made: VectorSet, bench: Bench) -> Samples:
         samples: Samples = {OURS: [], REDIS: []}
         for number, order in enumerate(bench.each_round(PACED_ROUNDS_MAX)):
             for name in order:
                 parts: dict[bool, dict[str, float]] = {}
                 for storing in (False, True) if number % 2 else (True, False):
-                    server = ways[name].server
-                    assert server is not None
-                    with on_core(server, bench.server_core):
-                        parts[storing] = self._once(name, ways[name], storing, bench, number + 1)
+                    parts[storing] = self._once(name, ways[name], storing, bench, number + 1)
                 samples[name].append({**joined(parts[True], parts[False]), "facts": made.count})
         return samples
 

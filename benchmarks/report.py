@@ -24,7 +24,18 @@ from benchmarks.arithmetic import (
 from benchmarks.paced import PACED_ROUNDS_MAX
 from benchmarks.report_durability import compaction_table, compactor_table, restart_table
 from benchmarks.report_recall import recall_table, recall_tail_table
-from benchmarks.tables import REACHED, away, median, milliseconds, outcome, table, title, titles, with_range
+from benchmarks.tables import (
+    REACHED,
+    away,
+    median,
+    milliseconds,
+    outcome,
+    ratios_decided,
+    table,
+    title,
+    titles,
+    with_range,
+)
 
 
 def markdown(run: dict[str, Any]) -> str:
@@ -102,8 +113,6 @@ def _load_table(results: list[dict[str, Any]]) -> str:
     rows = []
     for result in results:
         verdict = judge(result)
-        assert verdict.throughput_ratio is not None
-        assert verdict.cpu_ratio is not None
         rows.append(
             [
                 titles(result),
@@ -111,12 +120,7 @@ def _load_table(results: list[dict[str, Any]]) -> str:
                 *(_rate(column(result, server, "rate")) for server in (OURS, REDIS)),
                 *(f"{statistics.median(column(result, server, 'cpu_us')):.2f}" for server in (OURS, REDIS)),
                 f"{loader_share(result):.0%}",
-                with_range(verdict.throughput_ratio),
-                with_range(verdict.cpu_ratio),
-                verdict.decided_by,
-                f"{result['floor']} / {result['goal']}",
-                outcome(verdict),
-                away(verdict),
+                *ratios_decided(verdict, f"{result['floor']} / {result['goal']}"),
             ]
         )
     head = ["workload", "pipeline", "amemdb, 1,000/s", "Redis, 1,000/s", "amemdb, CPU µs", "Redis, CPU µs"]

@@ -75,8 +75,11 @@ class RestartRow:
 
     def _prepared(self, name: str, stack: ExitStack, bench: Bench) -> tuple[Path, dict[str, Any]]:
         """A folder with the data, and what there is."""
-        if self.facts is not None:
-            return self._prepared_of_redis(stack, bench) if name == REDIS else self._prepared_of_ours(bench)
+        facts = self._facts(bench)
+        if facts is not None:
+            return (
+                self._prepared_of_redis(facts, stack, bench) if name == REDIS else self._prepared_of_ours(facts, bench)
+            )
         folder = stack.enter_context(data_folder(name))
         with self._serving(name, folder, bench) as server:
             self._fill(server, bench)
@@ -86,10 +89,8 @@ class RestartRow:
                 compact(server)
             return folder, contents_of(server)
 
-    def _prepared_of_ours(self, bench: Bench) -> tuple[Path, dict[str, Any]]:
+    def _prepared_of_ours(self, facts: VectorSet, bench: Bench) -> tuple[Path, dict[str, Any]]:
         """The same with facts. What was written serves the row of the log, and then that of the base."""
-        facts = self._facts(bench)
-        assert facts is not None
 
         def write(shared: ExitStack) -> Path:
             folder = shared.enter_context(data_folder(OURS))
@@ -105,10 +106,8 @@ class RestartRow:
                 compact(server)
             return folder, contents_of(server)
 
-    def _prepared_of_redis(self, stack: ExitStack, bench: Bench) -> tuple[Path, dict[str, Any]]:
+    def _prepared_of_redis(self, facts: VectorSet, stack: ExitStack, bench: Bench) -> tuple[Path, dict[str, Any]]:
         """The same with what is kept of vectors."""
-        facts = self._facts(bench)
-        assert facts is not None
         folder = stack.enter_context(data_folder(REDIS))
         if self.compacted:
             shutil.copytree(redis_facts(facts, True, bench) / BASE, folder / "data")

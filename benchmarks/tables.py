@@ -40,6 +40,14 @@ def away(verdict: Verdict) -> str:
     return f"{verdict.away:.2f} ×"
 
 
+def ratios_decided(verdict: Verdict, target: str) -> list[str]:
+    """Cells of a verdict on speed: both ratios, which of them decides, the target, and what of it is reached."""
+    assert verdict.throughput_ratio is not None
+    assert verdict.cpu_ratio is not None
+    shown = [with_range(ratio) for ratio in (verdict.throughput_ratio, verdict.cpu_ratio)]
+    return [*shown, verdict.decided_by, target, outcome(verdict), away(verdict)]
+
+
 def with_range(shown: Spread, digits: int = 2) -> str:
     """A median with the least and the greatest round."""
     median, least, greatest = (f"{value:.{digits}f}" for value in (shown.median, shown.least, shown.greatest))

@@ -14,6 +14,7 @@ import click
 
 from benchmarks import recall_check
 from benchmarks.__main__ import bench_of
+from benchmarks.arithmetic import RECALL_MIN
 from benchmarks.compaction import SCALE_OBJECTS
 from benchmarks.loader import BenchmarkError
 from benchmarks.made_up import CLUSTERS, SPREAD, VectorSet
@@ -81,7 +82,7 @@ def main(
                 f"{state.name} ({state.index})"
             )
         if not all(state.is_enough for state in states):
-            raise click.ClickException(f"less than {recall_check.RECALL_MIN} of the true nearest")
+            raise click.ClickException(f"less than {RECALL_MIN} of the true nearest")
         return
     rows = rows_of(made, [name for name in only.split(",") if name], clients)
     settings: dict[str, Any] = {"rounds": rounds, "seconds": seconds, "paced_seconds": PACED_SECONDS}

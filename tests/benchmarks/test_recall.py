@@ -79,7 +79,7 @@ def test_redis_is_asked_in_the_fastest_way_that_finds_enough(bench, monkeypatch)
         return lambda clients, seconds, seed: {"rate": rate}
 
     monkeypatch.setattr(recall, "asking", asking)
-    monkeypatch.setattr(recall, "RECALL", 0.5)  # of vectors so near each other 8 bits a number do not find 0.98
+    monkeypatch.setattr(recall, "RECALL_MIN", 0.5)  # of vectors so near each other 8 bits a number do not find 0.98
     way = recall.fastest_redis(MADE, 2, bench)
     assert tried == [(False, True), (True, True), (False, False), (True, False)]
     assert (way.told["nothread"], way.told["quantised"]) == (0, 1)
@@ -101,8 +101,8 @@ def test_the_least_width_that_finds_enough_is_taken():
     def found(width):
         return [one[: 10 if width >= 48 else 5] for one in truth]
 
-    assert least_width(MADE, found) == (48, 1.0)
-    assert least_width(MADE, lambda width: [one[:5] for one in truth]) == (recall.WIDTHS[-1], 0.5)
+    assert least_width(MADE, found, 0.98) == (48, 1.0)
+    assert least_width(MADE, lambda width: [one[:5] for one in truth], 0.98) == (recall.WIDTHS[-1], 0.5)
 
 
 @needs_redis
